@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* arena.h - memory of one pass: many small allocations, one free. */
+#pragma once
+#include "base/base.h"
+
+struct arena {
+	struct arena_chunk *chunk;
+};
+
+void *arena_alloc(struct arena *a, size_t size);		 /* 16-byte aligned, zeroed */
+char *arena_strndup(struct arena *a, const char *s, size_t len); /* adds the NUL */
+void arena_reset(struct arena *a);				 /* keeps the largest chunk */
+void arena_done(struct arena *a);				 /* an arena of zeros is valid */

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* buf.c - growing bytes, and bounded reading of them. */
+#include "base/buf.h"
+
+void buf_put(struct buf *b, const void *p, size_t len)
+{
+	b->data = vec_reserve(b->data, &b->cap, b->len + len, 1);
+	if (len)
+		memcpy(b->data + b->len, p, len);
+	b->len += len;
+}
+
+void buf_put_varint(struct buf *b, uint64_t v)
+{
+	uint8_t bytes[10];
+	size_t n = 0;
+
+	for (; v >= 0x80; v >>= 7)
+		bytes[n++] = (uint8_t)(v | 0x80);
+	bytes[n++] = (uint8_t)v;
+	buf_put(b, bytes, n);
+}
+
+void buf_put_signed(struct buf *b, int64_t v)
+{
+	buf_put_varint(b, ((uint64_t)v << 1) ^ (uint64_t)(v >> 63));
+}
+
+void buf_put_string(struct buf *b, const char *s, size_t len)
+{
+	buf_put_varint(b, len);
+	buf_put(b, s, len);
+}
+
+void buf_done(struct buf *b)
+{
+	free(b->data);
+	*b = (struct buf){ 0 };
+}
+
+uint64_t span_varint(struct span *s)
+{
+	uint64_t v = 0;
+
+	for (unsigned shift = 0; shift < 64 && s->p < s->end; shift += 7) {
+		uint8_t byte = *s->p++;
+
+		v |= (uint64_t)(byte & 0x7f) << shift;
+		if (!(byte & 0x80))
+			return v;
+	}
+	s->bad = true;
+	s->p = s->end;
+	return 0;
+}
+
+int64_t span_signed(struct span *s)
+{
+	uint64_t v = span_varint(s);
+
+	return (int64_t)(v >> 1) ^ -(int64_t)(v & 1);
+}
+
+uint8_t span_u8(struct span *s)
+{
+	const uint8_t *p = span_bytes(s, 1);
+
+	return p ? *p : 0;
+}
+
+const uint8_t *span_bytes(struct span *s, size_t len)
+{
+	const uint8_t *p = s->p;
+
+	if (s->bad || span_left(s) < len) {
+		s->bad = true;
+		s->p = s->end;
+		return NULL;
+	}
+	s->p += len;
+	return p;
+}
+
+const char *span_string(struct span *s, size_t *ret_len, size_t limit)
+{
+	uint64_t len = span_varint(s);
+
+	*ret_len = 0;
+	if (len > limit) {
+		s->bad = true;
+		return "";
+	}
+	const uint8_t *p = span_bytes(s, (size_t)len);
+
+	if (!p)
+		return "";
+	*ret_len = (size_t)len;
+	return (const char *)p;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * buf.h - growing bytes to write, and a span (pointer, end) to read them: the only way in which
+ * bytes from outside are read. A read past the end sets `bad` and gives zeros, so that a decoder
+ * checks once at its end.
+ */
+#pragma once
+#include "base/base.h"
+
+struct buf {
+	uint8_t *data;
+	size_t len, cap;
+};
+
+void buf_put(struct buf *b, const void *p, size_t len);
+void buf_put_varint(struct buf *b, uint64_t v);		       /* LEB128, at most 10 bytes */
+void buf_put_signed(struct buf *b, int64_t v);		       /* zigzag */
+void buf_put_string(struct buf *b, const char *s, size_t len); /* varint length, bytes */
+void buf_done(struct buf *b);
+
+struct span {
+	const uint8_t *p, *end;
+	bool bad;
+};
+
+static inline struct span span_of(const void *p, size_t len)
+{
+	return (struct span){ .p = p, .end = (const uint8_t *)p + len };
+}
+static inline size_t span_left(const struct span *s)
+{
+	return (size_t)(s->end - s->p);
+}
+uint64_t span_varint(struct span *s);
+int64_t span_signed(struct span *s);
+uint8_t span_u8(struct span *s);
+const uint8_t *span_bytes(struct span *s, size_t len); /* NULL and bad if fewer are left */
+const char *span_string(struct span *s, size_t *ret_len, size_t limit);

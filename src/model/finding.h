@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * finding.h - what judge says: findings, and the report that show prints.
+ *
+ * Everything a report points to lives in its arena or in the job's. Unknown numbers are NAN
+ * (doubles) or -1 (integers) and are printed as null, never as 0.
+ */
+#pragma once
+#include "model/cause.h"
+#include "model/job.h"
+
+enum severity { SEVERITY_FAULT, SEVERITY_RISK, SEVERITY_NOTE };
+enum finding_kind {
+	KIND_SLOW,
+	KIND_HANG,
+	KIND_CRASH,
+	KIND_IMBALANCE,
+	KIND_REGRESSION,
+	KIND_CONFIG
+};
+enum verdict { VERDICT_HEALTHY, VERDICT_SLOW, VERDICT_HUNG, VERDICT_CRASHED, VERDICT_INSUFFICIENT };
+const char *severity_name(enum severity s);
+const char *finding_kind_name(enum finding_kind k);
+const char *verdict_name(enum verdict v);
+
+struct evidence {
+	const char *text;
+	double value, expected; /* NAN: none */
+	const char *unit;	/* "ms", "x", ..; NULL: none */
+	const char *source;	/* "trace", .. */
+};
+struct exclusion {
+	enum cause cause;
+	const char *why;
+};
+struct window {
+	int64_t first_step, last_step;	     /* -1: unknown */
+	int64_t first_time_ns, last_time_ns; /* -1: unknown; epoch */
+};
+struct propagation {
+	const char *at;	     /* the operation or phase in which others lost time */
+	const char *victims; /* set of ranks, "0-6,8" */
+	double ms;	     /* lost there a step, by the median victim */
+};
+
+struct finding {
+	char id[17]; /* hash of cause, culprits, group, phase; stable over runs */
+	enum severity severity;
+	enum finding_kind kind;
+	const char *level; /* "L1", "L2", "L3"; NULL */
+	enum cause cause;
+	const char *cause_detail; /* NULL: none */
+	const char *summary;	  /* one sentence */
+	const char *action;
+	VEC(uint32_t) culprits; /* rows of the job */
+	VEC(const char *) hosts;
+	VEC(int64_t) stages;
+	VEC(const char *) groups;
+	VEC(const char *) coords;
+	const char *victims; /* set of ranks; NULL: none */
+	VEC(struct propagation) propagation;
+	VEC(struct window) windows;
+	const char *where_phase, *where_kernel, *where_collective; /* NULL: none */
+	double slowdown;	  /* with / without, over the windows; NAN */
+	double step_ms_lost;	  /* a step of the windows */
+	double lost_gpu_hours;	  /* in what was given */
+	double gpu_hours_per_day; /* if it goes on */
+	double confidence;	  /* 0..1 */
+	VEC(struct evidence) evidence;
+	VEC(struct exclusion) excluded;
+	VEC(const char *) next; /* commands and acts, in order */
+};
+
+/* One input as show lists it. */
+struct report_input {
+	const char *path, *format;
+	VEC(uint32_t) rows;
+	uint64_t steps, events, kernels, collectives, bytes;
+	uint64_t skipped[SKIP_REASONS];
+};
+
+/* A rank in the report. */
+struct report_rank {
+	uint32_t row;
+	VEC(struct report_step {
+		uint64_t number;
+		int64_t mark_ns;
+	})
+	steps;
+	uint64_t arrived_last; /* collectives in which the others waited for it */
+	int64_t wait_ns;       /* time it stood in collectives waiting for others; -1: unknown */
+	bool suspect;
+};
+
+struct report {
+	struct arena arena;
+	struct job *job;
+	enum verdict verdict;
+	const char *headline; /* why the verdict, where no finding says it; NULL */
+	VEC(const char *) assumed;
+	VEC(struct report_input) inputs;
+	VEC(struct report_rank) ranks;	    /* by row */
+	VEC(struct finding) findings;	    /* in the order to act on them */
+	double step_ms_median, step_ms_p99; /* NAN */
+	uint64_t unpaired; /* collectives left out because their members contradict each other */
+};
+
+void report_done(struct report *r);
+const char *report_printf(struct report *r, const char *format, ...) PRINTF_LIKE(2, 3);
+/* "0-7,9" from ranks (rows resolved by the job; unknown ones as "unknown-1"); into the arena. */
+const char *report_rank_set(struct report *r, const uint32_t *rows, size_t n);

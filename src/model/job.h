@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * job.h - the job as all its files together show it: ranks, groups, layout.
+ *
+ * Rows count from 0 in order of rank (unknown ones last), whatever order the files came in. Judge
+ * and show work with rows; a rank's number is ranks[row].rank.
+ */
+#pragma once
+#include "model/step.h"
+
+/* A process group over the whole job: what the ranks call by one name with one membership. */
+struct job_group {
+	uint32_t name, desc; /* interned; NO_ID: unknown */
+	uint32_t size;	     /* as stated; 0: unknown */
+	uint32_t *rows;	     /* members that we have traces of, ascending */
+	uint32_t n_rows;
+	uint32_t *ranks; /* all members as stated, ascending; NULL: unknown */
+	uint32_t n_ranks;
+};
+
+struct job {
+	struct intern names;
+	struct arena arena;
+	struct rank_info *ranks; /* by row; groups[] of each are its own, see group_of */
+	uint32_t n_ranks;
+	uint32_t **group_of; /* [row][row of rank_info.groups] -> row of groups */
+	struct job_group *groups;
+	uint32_t n_groups;
+	int64_t world_size;	       /* -1: unknown */
+	int64_t first_step, last_step; /* -1: none */
+	bool cpu_job;
+	const char *layout_spec; /* --layout as given; NULL: find out */
+};
+
+/* "rank 3" or "unknown-1", into buf; returns buf. */
+const char *job_rank_name(const struct job *job, uint32_t row, char buf[32]);
+void job_done(struct job *job);

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * survey.h - what lies in the paths that we were given, before anything is read in earnest.
+ *
+ * Paths are sorted, folders are walked (links to folders that lead back are not followed twice),
+ * and at most 64 KB of each file are looked at: the kind is told from the content, never from the
+ * name. FIFOs, devices and sockets are not opened. The result never depends on the order of a
+ * directory.
+ */
+#pragma once
+#include "base/arena.h"
+
+enum input_kind {
+	INPUT_KINETO,  /* a PyTorch profiler trace, Chrome JSON */
+	INPUT_LKS,     /* step records */
+	INPUT_ARCHIVE, /* .tar, .tar.gz, .tar.zst or .zip: members are looked at when it is read */
+	INPUT_OTHER,   /* not ours; `why` says what it looks like */
+};
+
+struct survey_input {
+	const char *path;
+	enum input_kind kind;
+	const char *why; /* INPUT_OTHER: "an empty file", "not opened: a FIFO", .. */
+	bool said; /* why is worth a line (unreadable, FIFO, damaged), not just an unrelated file */
+	uint64_t size_bytes; /* on disk */
+};
+struct survey {
+	struct arena arena;
+	struct survey_input *inputs; /* sorted by path */
+	size_t n;
+};
+
+/* -ENOENT with detail if a path given by name does not exist; what is inside folders never fails.
+ */
+int survey_paths(struct survey *s, char *const *paths, size_t n_paths, struct error *reterr);
+void survey_done(struct survey *s);
+
+/* A rank in a file's name: "rank-3", "rank3", "rank_3", "worker_12", "worker12"; -1 if none is
+   there. Digits of hosts, process ids and times are no ranks. */
+int64_t survey_rank_of_name(const char *path);
+/* The host in a name as torch's tensorboard_trace_handler writes it
+   ("host_pid.ts.pt.trace.json[.gz]"); false if none. ret points into path. */
+bool survey_host_of_name(const char *path, const char **ret, size_t *ret_len);
