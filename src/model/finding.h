@@ -105,6 +105,10 @@ struct report {
 	uint64_t unpaired; /* collectives left out because their members contradict each other */
 };
 
+/* Sets f->id once cause, culprits, groups and phase stand: the same for the same fault in any run.
+ */
+void finding_set_id(struct finding *f, const struct job *job);
+
 void report_done(struct report *r);
 const char *report_printf(struct report *r, const char *format, ...) PRINTF_LIKE(2, 3);
 /* "0-7,9" from ranks (rows resolved by the job; unknown ones as "unknown-1"); into the arena. */

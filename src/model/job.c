@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* job.c - names of ranks, and the end of a job. */
+#include "model/job.h"
+
+#include <stdio.h>
+
+const char *job_rank_name(const struct job *job, uint32_t row, char buf[32])
+{
+	const struct rank_info *info = &job->ranks[row];
+
+	if (info->rank >= 0)
+		snprintf(buf, 32, "rank %" PRId64, info->rank);
+	else
+		snprintf(buf, 32, "unknown-%" PRIu32, info->unknown);
+	return buf;
+}
+
+void job_done(struct job *job)
+{
+	if (!job)
+		return;
+	intern_done(&job->names);
+	arena_done(&job->arena);
+	*job = (struct job){ 0 };
+}
