@@ -34,7 +34,14 @@ struct rank_stream {
 	uint64_t gpu_kernels, collectives; /* as rank_info, for the report */
 	bool no_marks;			   /* no step marks: the file is one window */
 };
-/* path gives the rank or the host where the content has none. Frees nothing of f but its spans. */
-int fold_finish(struct fold *f, const char *path, struct rank_stream *ret, struct error *reterr);
+/* What is known of a file beside its content: used where the content is silent. */
+struct fold_hint {
+	int64_t rank;	  /* from its name, survey_rank_of_name; -1: none */
+	const char *host; /* from its name, survey_host_of_name; NULL: none */
+	size_t host_len;
+};
+/* hint may be NULL. Call once; f holds nothing but memory to free afterwards. */
+int fold_finish(struct fold *f, const struct fold_hint *hint, struct rank_stream *ret,
+		struct error *reterr);
 struct fold *fold_free(struct fold *f); /* NULL is fine; returns NULL */
 void rank_stream_done(struct rank_stream *s);
