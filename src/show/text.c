@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * text.c - the report for people who were woken up by it.
+ *
+ * The first three lines are the answer: who and where, what it costs, why. All else is there for
+ * those who doubt it, in this order: evidence, what it is not, what to do, what was read.
+ */
+#include "show/show.h"
+#include "base/ranges.h"
+#include "show/clean.h"
+#include "show/coverage.h"
+#include "show/page.h"
+
+#include <math.h>
+
+#define LISTED_INPUTS 8	 /* more are counted */
+#define NAME_COLUMNS  60 /* of a kernel or phase inside a sentence */
+
+struct text {
+	struct page page;
+	const struct report *r;
+	const struct job *job;
+	const struct show_options *options;
+};
+
+/* A growing sentence. */
+struct line {
+	struct buf b;
+};
+
+static void line_add(struct line *l, const char *format, ...) PRINTF_LIKE(2, 3);
+static void line_add(struct line *l, const char *format, ...)
+{
+	char *s;
+	va_list ap;
+	int n;
+
+	va_start(ap, format);
+	n = vasprintf(&s, format, ap);
+	va_end(ap);
+	if (n < 0)
+		return;
+	buf_put(&l->b, s, (size_t)n);
+	free(s);
+}
+
+static const char *line_end(struct line *l)
+{
+	buf_put(&l->b, "", 1);
+	return (const char *)l->b.data;
+}
+
+static const char *plural(uint64_t n, const char *one, const char *many)
+{
+	return n == 1 ? one : many;
+}
+
+/* "rank 7", "ranks 3,7" or "unknown-1"; without known ranks the unknown ones' names alone. */
+static void add_ranks(struct line *l, const struct job *job, const uint32_t *rows, size_t n)
+{
+	_cleanup_free_ int64_t *known = xmalloc(n * sizeof(*known));
+	_cleanup_free_ char *set = NULL;
+	size_t n_known = 0;
+	char name[32];
+
+	for (size_t i = 0; i < n; i++)
+		if (job->ranks[rows[i]].rank >= 0)
+			known[n_known++] = job->ranks[rows[i]].rank;
+	set = ranges_format(known, n_known);
+	if (n_known)
+		line_add(l, "%s %s", plural(n_known, "rank", "ranks"), set);
+	for (size_t i = 0; i < n; i++)
+		if (job->ranks[rows[i]].rank < 0)
+			line_add(l, "%s%s", i || n_known ? ", " : "",
+				 job_rank_name(job, rows[i], name));
+}
+
+static void add_place(struct line *l, const struct text *t, const struct finding *f)
+{
+	const char *host = NULL;
+	const struct rank_info *only = NULL;
+	size_t hosts = f->hosts.n;
+
+	if (f->culprits.n == 1)
+		only = &t->job->ranks[f->culprits.v[0]];
+	if (hosts)
+		host = f->hosts.v[0];
+	else if (only)
+		host = coverage_host(t->job, f->culprits.v[0]);
+	if (!host && !(only && only->gpu_index >= 0))
+		return;
+	line_add(l, " (");
+	if (host)
+		line_add(l, "host %s", host);
+	if (hosts > 1)
+		line_add(l, " and %zu more", hosts - 1);
+	if (only && only->gpu_index >= 0)
+		line_add(l, "%sGPU %d", host ? ", " : "", (int)only->gpu_index);
+	line_add(l, ")");
+}
+
+static void add_name(struct line *l, const char *before, const char *name)
+{
+	_cleanup_free_ char *shown = name ? page_name(name, NAME_COLUMNS) : NULL;
+
+	if (shown)
+		line_add(l, "%s%s", before, shown);
+}
+
+/* "since step 12", "in steps 5-6 and 9", "in every step given" */
+static void add_since(struct line *l, const struct text *t, const struct finding *f)
+{
+	const struct window *w = f->windows.v;
+
+	if (!f->windows.n || w[0].first_step < 0)
+		return;
+	if (f->windows.n == 1 && w->last_step == t->job->last_step &&
+	    w->first_step < w->last_step) {
+		if (w->first_step == t->job->first_step)
+			line_add(l, ", in every step given");
+		else
+			line_add(l, ", since step %" PRId64, w->first_step);
+		return;
+	}
+	line_add(l, ", in %s ",
+		 f->windows.n == 1 && w->first_step == w->last_step ? "step" : "steps");
+	for (size_t i = 0; i < f->windows.n; i++) {
+		if (i == 4) {
+			line_add(l, " and %zu more stretches", f->windows.n - i);
+			break;
+		}
+		line_add(l, "%s%" PRId64, i ? ", " : "", w[i].first_step);
+		if (w[i].last_step > w[i].first_step)
+			line_add(l, "-%" PRId64, w[i].last_step);
+	}
+}
+
+static void finding_who(const struct text *t, const struct finding *f, const char *lead,
+			enum page_style style)
+{
+	struct line l = { 0 };
+
+	if (f->culprits.n) {
+		add_ranks(&l, t->job, f->culprits.v, f->culprits.n);
+		add_place(&l, t, f);
+	} else if (f->stages.n) {
+		line_add(&l, "%s ", plural(f->stages.n, "pipeline stage", "pipeline stages"));
+		for (size_t i = 0; i < f->stages.n; i++)
+			line_add(&l, "%s%" PRId64, i ? "," : "", f->stages.v[i]);
+	} else if (f->hosts.n) {
+		line_add(&l, "%s ", plural(f->hosts.n, "host", "hosts"));
+		for (size_t i = 0; i < f->hosts.n && i < 8; i++)
+			line_add(&l, "%s%s", i ? ", " : "", f->hosts.v[i]);
+	} else if (f->groups.n) {
+		line_add(&l, "%s ", plural(f->groups.n, "group", "groups"));
+		for (size_t i = 0; i < f->groups.n && i < 8; i++)
+			line_add(&l, "%s%s", i ? ", " : "", f->groups.v[i]);
+	} else {
+		line_add(&l, "no single rank");
+	}
+	if (f->victims && *f->victims && f->culprits.n) {
+		_cleanup_free_ char *victims = page_name(f->victims, 30);
+
+		line_add(&l, " makes %s %s wait",
+			 strpbrk(f->victims, ",-") && strncmp(f->victims, "unknown", 7) ? "ranks"
+											: "rank",
+			 victims);
+		add_name(&l, " in ", f->where_collective);
+	} else {
+		add_name(&l, ", in ", f->where_collective);
+	}
+	add_name(&l, ", phase ", f->where_phase);
+	add_name(&l, ", kernel ", f->where_kernel);
+	add_since(&l, t, f);
+	page_text(&t->page, style, lead, 6, line_end(&l));
+	buf_done(&l.b);
+}
+
+static void finding_cost(const struct text *t, const struct finding *f)
+{
+	struct line l = { 0 };
+	char n[32];
+
+	if (isfinite(f->step_ms_lost))
+		line_add(&l, "%s ms of each step", page_number(f->step_ms_lost, n));
+	if (isfinite(f->slowdown))
+		line_add(&l, l.b.len ? " (%.2fx)" : "steps take %.2fx as long", f->slowdown);
+	if (isfinite(f->lost_gpu_hours) && f->lost_gpu_hours > 0)
+		line_add(&l, "%s%s GPU hours lost in what was given", l.b.len ? "; " : "",
+			 page_number(f->lost_gpu_hours, n));
+	if (isfinite(f->gpu_hours_per_day) && f->gpu_hours_per_day > 0)
+		line_add(&l, "%s%s GPU hours a day if it goes on", l.b.len ? "; " : "",
+			 page_number(f->gpu_hours_per_day, n));
+	if (!l.b.len)
+		line_add(&l, "not known from what was given");
+	page_text(&t->page, PAGE_HEAD, "Cost: ", 6, line_end(&l));
+	buf_done(&l.b);
+}
+
+static void finding_cause(const struct text *t, const struct finding *f)
+{
+	struct line l = { 0 };
+
+	line_add(&l, "%s", cause_info(f->cause)->name);
+	if (f->cause_detail)
+		line_add(&l, " (%s)", f->cause_detail);
+	if (isfinite(f->confidence))
+		line_add(&l, ", %.0f %% sure", f->confidence * 100);
+	if (f->summary && *f->summary)
+		line_add(&l, ". %s", f->summary);
+	page_text(&t->page, PAGE_HEAD, "Cause: ", 7, line_end(&l));
+	buf_done(&l.b);
+}
+
+static void evidence_line(const struct text *t, const struct evidence *e)
+{
+	struct line l = { 0 };
+	char n[32];
+	const char *unit = e->unit ? e->unit : "";
+	const char *space = *unit && strcmp(unit, "x") && strcmp(unit, "%") ? " " : "";
+
+	line_add(&l, "%s", e->text);
+	if (isfinite(e->value))
+		line_add(&l, ": %s%s%s", page_number(e->value, n), space, unit);
+	if (isfinite(e->expected))
+		line_add(&l, ", expected %s%s%s", page_number(e->expected, n), space, unit);
+	page_text(&t->page, PAGE_PLAIN, "  - ", 4, line_end(&l));
+	buf_done(&l.b);
+}
+
+/* Commands are printed to be copied, advice is wrapped like all else. */
+static void next_line(const struct text *t, const char *next)
+{
+	if (!strncmp(next, "lockstep ", 9) || !strncmp(next, "nvidia-smi", 10))
+		page_command(&t->page, 2, next);
+	else
+		page_text(&t->page, PAGE_PLAIN, "  ", 2, next);
+}
+
+static void finding_reasons(const struct text *t, const struct finding *f)
+{
+	if (f->evidence.n)
+		page_head(&t->page, "Evidence");
+	for (size_t i = 0; i < f->evidence.n; i++)
+		evidence_line(t, &f->evidence.v[i]);
+	for (size_t i = 0; i < f->propagation.n; i++) {
+		struct line l = { 0 };
+		char n[32];
+
+		line_add(&l, "in %s ranks %s lose", f->propagation.v[i].at,
+			 f->propagation.v[i].victims ? f->propagation.v[i].victims : "");
+		line_add(&l, " %s ms a step", page_number(f->propagation.v[i].ms, n));
+		page_text(&t->page, PAGE_PLAIN, "  - ", 4, line_end(&l));
+		buf_done(&l.b);
+	}
+	if (f->excluded.n)
+		page_head(&t->page, "What it is not");
+	for (size_t i = 0; i < f->excluded.n; i++) {
+		struct line l = { 0 };
+
+		line_add(&l, "%s: %s", cause_info(f->excluded.v[i].cause)->name,
+			 f->excluded.v[i].why);
+		page_text(&t->page, PAGE_PLAIN, "  - ", 4, line_end(&l));
+		buf_done(&l.b);
+	}
+	if (f->next.n)
+		page_head(&t->page, "Next");
+	for (size_t i = 0; i < f->next.n; i++)
+		next_line(t, f->next.v[i]);
+}
+
+static void show_finding(const struct text *t, const struct finding *f, bool first)
+{
+	static const enum page_style styles[] = {
+		[SEVERITY_FAULT] = PAGE_BAD,
+		[SEVERITY_RISK] = PAGE_DOUBT,
+		[SEVERITY_NOTE] = PAGE_HEAD,
+	};
+	const char *lead = f->severity == SEVERITY_RISK		   ? "RISK: "
+			   : f->kind == KIND_IMBALANCE		   ? "SLOW: "
+			   : t->r->verdict == VERDICT_HUNG	   ? "HUNG: "
+			   : t->r->verdict == VERDICT_CRASHED	   ? "CRASHED: "
+			   : t->r->verdict == VERDICT_INSUFFICIENT ? "CANNOT TELL: "
+								   : "SLOW: ";
+
+	if (!first)
+		fputc('\n', t->page.out);
+	finding_who(t, f, lead, styles[f->severity]);
+	finding_cost(t, f);
+	finding_cause(t, f);
+	finding_reasons(t, f);
+}
+
+static void show_notes(const struct text *t)
+{
+	bool head = false;
+
+	for (size_t i = 0; i < t->r->findings.n; i++) {
+		const struct finding *f = &t->r->findings.v[i];
+		struct line l = { 0 };
+
+		if (f->severity != SEVERITY_NOTE)
+			continue;
+		if (!head)
+			page_head(&t->page, "Worth knowing, not worth waking up for");
+		head = true;
+		line_add(&l, "%s: %s", cause_info(f->cause)->name, f->summary ? f->summary : "");
+		add_since(&l, t, f);
+		page_text(&t->page, PAGE_PLAIN, "  - ", 4, line_end(&l));
+		buf_done(&l.b);
+	}
+}
+
+static void add_totals(struct line *l, const struct text *t)
+{
+	const struct report *r = t->r;
+	uint64_t kernels = 0, collectives = 0;
+	char n[32];
+
+	for (uint32_t row = 0; row < t->job->n_ranks; row++) {
+		kernels += t->job->ranks[row].kernels;
+		collectives += t->job->ranks[row].collectives;
+	}
+	if (t->job->world_size > 0)
+		line_add(l, "%" PRIu32 " of %" PRId64 " ranks", t->job->n_ranks,
+			 t->job->world_size);
+	else
+		line_add(l, "%" PRIu32 " %s", t->job->n_ranks,
+			 plural(t->job->n_ranks, "rank", "ranks"));
+	if (t->job->first_step >= 0)
+		line_add(l, ", steps %" PRId64 "-%" PRId64, t->job->first_step, t->job->last_step);
+	line_add(l, ", %s kernels", page_count(kernels, n));
+	line_add(l, ", %s collectives", page_count(collectives, n));
+	if (isfinite(r->step_ms_median))
+		line_add(l, "; a step takes %s ms", page_number(r->step_ms_median, n));
+	if (isfinite(r->step_ms_p99))
+		line_add(l, " (median; 99 %% take at most %s ms)", page_number(r->step_ms_p99, n));
+}
+
+/* The answer where no fault and no risk was found. */
+static void show_nothing(const struct text *t, const struct coverage *c)
+{
+	const struct report *r = t->r;
+	struct line l = { 0 };
+
+	if (r->verdict == VERDICT_INSUFFICIENT) {
+		page_text(&t->page, PAGE_DOUBT, "CANNOT TELL: ", 6,
+			  r->headline ? r->headline : "what was given does not suffice");
+	} else {
+		page_text(&t->page, PAGE_GOOD, "HEALTHY: ", 6,
+			  r->headline ? r->headline : "nothing wrong in what was given");
+	}
+	if (t->job->n_ranks) {
+		add_totals(&l, t);
+		page_text(&t->page, PAGE_HEAD, "Looked at: ", 6, line_end(&l));
+	}
+	if (c->n_missing)
+		page_text(&t->page, PAGE_HEAD, "Not given: ", 6, c->missing);
+	buf_done(&l.b);
+}
+
+static void add_skips(struct line *l, const struct report_input *in)
+{
+	const char *before = "; skipped ";
+	char n[32];
+
+	for (enum skip_reason i = 0; i < SKIP_REASONS; i++) {
+		if (!in->skipped[i])
+			continue;
+		line_add(l, "%s%s %s", before, page_count(in->skipped[i], n), skip_reason_text(i));
+		before = ", ";
+	}
+}
+
+static bool has_skips(const struct report_input *in)
+{
+	for (int i = 0; i < SKIP_REASONS; i++)
+		if (in->skipped[i])
+			return true;
+	return false;
+}
+
+static void show_input(const struct text *t, const struct report_input *in)
+{
+	_cleanup_free_ char *path = page_name(in->path, 70);
+	struct line l = { 0 };
+	char n[32];
+
+	line_add(&l, "%s: ", path);
+	if (in->rows.n)
+		add_ranks(&l, t->job, in->rows.v, in->rows.n);
+	else
+		line_add(&l, "no rank");
+	line_add(&l, ", %s %s", page_count(in->steps, n), plural(in->steps, "step", "steps"));
+	line_add(&l, ", %s %s", page_count(in->events, n), plural(in->events, "event", "events"));
+	add_skips(&l, in);
+	page_text(&t->page, PAGE_PLAIN, "  ", 6, line_end(&l));
+	buf_done(&l.b);
+}
+
+/* Few inputs are listed; of many, those with a loss. */
+static void show_read(const struct text *t, const struct coverage *c)
+{
+	const struct report *r = t->r;
+	struct line l = { 0 };
+	uint64_t bytes = 0;
+	size_t shown = 0;
+	char n[32];
+
+	for (size_t i = 0; i < r->inputs.n; i++)
+		bytes += r->inputs.v[i].bytes;
+	page_head(&t->page, "Read");
+	add_totals(&l, t);
+	page_text(&t->page, PAGE_PLAIN, "  ", 4, line_end(&l));
+	buf_done(&l.b);
+	if (c->n_missing) {
+		line_add(&l, "ranks %s", c->missing);
+		page_text(&t->page, PAGE_PLAIN, "  Not given: ", 4, line_end(&l));
+		buf_done(&l.b);
+	} else if (!c->missing && t->job->n_ranks) {
+		page_text(&t->page, PAGE_PLAIN, "  ", 4,
+			  "How many ranks the job has is not stated in these files.");
+	}
+	for (size_t i = 0; i < r->inputs.n; i++) {
+		bool listed = r->inputs.n <= LISTED_INPUTS || has_skips(&r->inputs.v[i]);
+
+		if (!listed || shown == LISTED_INPUTS)
+			continue;
+		show_input(t, &r->inputs.v[i]);
+		shown++;
+	}
+	if (shown < r->inputs.n) {
+		line_add(&l, "%s%zu %s", shown ? "and " : "", r->inputs.n - shown,
+			 plural(r->inputs.n - shown, "file", "files"));
+		if (shown)
+			line_add(&l, " more");
+		line_add(&l, "; %s MB in all", page_number((double)bytes / 1e6, n));
+		page_text(&t->page, PAGE_PLAIN, "  ", 4, line_end(&l));
+		buf_done(&l.b);
+	}
+	if (r->unpaired) {
+		line_add(&l, "%s %s left out of the comparison: members contradict each other.",
+			 page_count(r->unpaired, n),
+			 plural(r->unpaired, "collective was", "collectives were"));
+		page_text(&t->page, PAGE_PLAIN, "  ", 4, line_end(&l));
+		buf_done(&l.b);
+	}
+}
+
+void show_text(FILE *out, const struct report *r, const struct show_options *options)
+{
+	struct text t = { .page = { .out = out, .colour = options->colour },
+			  .r = r,
+			  .job = r->job,
+			  .options = options };
+	struct coverage c = coverage_of(r->job);
+	size_t shown = 0;
+
+	for (size_t i = 0; i < r->findings.n; i++)
+		if (r->findings.v[i].severity != SEVERITY_NOTE)
+			show_finding(&t, &r->findings.v[i], shown++ == 0);
+	if (!shown)
+		show_nothing(&t, &c);
+	show_notes(&t);
+	if (r->inputs.n)
+		show_read(&t, &c);
+	if (r->assumed.n)
+		page_head(&t.page, "Assumed");
+	for (size_t i = 0; i < r->assumed.n; i++)
+		page_text(&t.page, PAGE_PLAIN, "  - ", 4, r->assumed.v[i]);
+	coverage_done(&c);
+}
