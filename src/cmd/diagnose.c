@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* diagnose.c - `lockstep diagnose PATH...`: from what people already have to what is wrong. */
+#include "cmd/cmd.h"
+#include "cmd/join.h"
+#include "judge/judge.h"
+#include "show/show.h"
+
+#include <unistd.h>
+
+struct diagnose_args {
+	bool json, all_ranks;
+	const char *layout;
+	struct option_ranks ranks;
+	struct option_steps steps;
+	double min_impact;
+};
+
+#define FIELD(name) offsetof(struct diagnose_args, name)
+static const struct option_row diagnose_options[] = {
+	{ "json", 0, OPTION_FLAG, FIELD(json), NULL, "print the report as JSON (schema 1)" },
+	{ "layout", 'l', OPTION_LAYOUT, FIELD(layout), "SPEC",
+	  "parallel layout, fastest first: \"tp=4 dp=4 pp=4\"" },
+	{ "ranks", 'r', OPTION_RANKS, FIELD(ranks), "LIST", "look at these ranks only: 0-7,9" },
+	{ "all-ranks", 'a', OPTION_FLAG, FIELD(all_ranks), NULL,
+	  "list every rank in the JSON, not the suspects and a few peers" },
+	{ "steps", 's', OPTION_STEPS, FIELD(steps), "A-B", "look at these steps only" },
+	{ "min-impact", 'm', OPTION_PCT, FIELD(min_impact), "PCT",
+	  "smallest slowdown that is a finding, in percent (default 5)" },
+	{ 0 },
+};
+const struct option_spec diagnose_spec = {
+	.command = "diagnose",
+	.operands = "PATH...",
+	.purpose = "say which rank makes the others wait, and why, from profiler traces",
+	.rows = diagnose_options,
+	.more =
+	    "PATH is a file or a folder of PyTorch profiler traces (JSON, gzip, zstd, in tar or "
+	    "zip\n"
+	    "archives) or of step records (.lks), mixed; \"-\" reads step records from a pipe.\n\n"
+	    "Exit status: 0 nothing wrong, 1 findings, 2 cannot tell or nothing usable, 64 bad "
+	    "usage,\n"
+	    "70 a fault of lockstep itself.\n",
+};
+
+static int judge_one(void *user, uint64_t number, struct step *const *steps)
+{
+	return judge_step(user, number, steps);
+}
+
+static int judge_all(struct join *j, const struct diagnose_args *args)
+{
+	const struct judge_options options = { args->min_impact, args->all_ranks };
+	struct judge *judge;
+	struct error error = { "" };
+	int status;
+
+	if (!j->usable) {
+		j->report.verdict = VERDICT_INSUFFICIENT;
+		return 0;
+	}
+	judge = judge_new(j->job, &options);
+	status = merge_run(j->merge, judge_one, judge, &error);
+	if (status < 0)
+		complain("%s", *error.text ? error.text : strerror(-status));
+	else
+		status = judge_finish(judge, &j->report);
+	judge_free(judge);
+	return status;
+}
+
+static int exit_status(const struct report *r)
+{
+	for (size_t i = 0; i < r->findings.n; i++)
+		if (r->findings.v[i].severity != SEVERITY_NOTE)
+			return EXIT_FINDINGS;
+	switch (r->verdict) {
+	case VERDICT_INSUFFICIENT:
+		return EXIT_CANNOT_TELL;
+	case VERDICT_HEALTHY:
+		return EXIT_HEALTHY;
+	default:
+		return EXIT_FINDINGS;
+	}
+}
+
+/* The paths as a shell would take them again. */
+static char *paths_quoted(char *const *paths, size_t n)
+{
+	struct buf out = { 0 };
+
+	for (size_t i = 0; i < n; i++) {
+		const char *p = paths[i];
+		bool plain = *p && !p[strspn(p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWX"
+						"YZ0123456789_./-+=:,@%")];
+
+		if (i)
+			buf_put(&out, " ", 1);
+		if (plain) {
+			buf_put(&out, p, strlen(p));
+			continue;
+		}
+		buf_put(&out, "'", 1);
+		for (; *p; p++)
+			buf_put(&out, *p == '\'' ? "'\\''" : p, *p == '\'' ? 4 : 1);
+		buf_put(&out, "'", 1);
+	}
+	buf_put(&out, "", 1);
+	return (char *)out.data;
+}
+
+static int show(struct join *j, const struct diagnose_args *args, char *const *paths, size_t n)
+{
+	_cleanup_free_ char *given = paths_quoted(paths, n);
+	const char *no_colour = getenv("NO_COLOR"), *term = getenv("TERM");
+	struct show_options options = {
+		.colour = isatty(STDOUT_FILENO) && !(no_colour && *no_colour) && term &&
+			  strcmp(term, "dumb"),
+		.all_ranks = args->all_ranks,
+		.given = given,
+	};
+
+	if (args->json)
+		return show_json(stdout, &j->report, &options);
+	show_text(stdout, &j->report, &options);
+	return fflush(stdout) ? -EIO : 0;
+}
+
+int diagnose_main(int argc, char **argv)
+{
+	struct diagnose_args args = { .steps = { -1, -1 }, .min_impact = 0.05 };
+	struct join_options options;
+	struct join join;
+	int operands, status = command_line(&diagnose_spec, argc, argv, &args, &operands);
+
+	if (status >= 0)
+		goto out;
+	if (operands == argc) {
+		complain(
+		    "diagnose: which traces? Give files or folders; see lockstep diagnose --help");
+		status = EXIT_USAGE;
+		goto out;
+	}
+	options = (struct join_options){ args.steps, args.ranks, args.layout, 0 };
+	join_paths(&join, argv + operands, (size_t)(argc - operands), &options);
+	if (judge_all(&join, &args) < 0) {
+		status = EXIT_CANNOT_TELL;
+	} else if (show(&join, &args, argv + operands, (size_t)(argc - operands)) < 0) {
+		complain("standard output: %s", strerror(errno));
+		status = EXIT_CANNOT_TELL;
+	} else {
+		status = exit_status(&join.report);
+	}
+	join_done(&join);
+out:
+	free(args.ranks.v);
+	return status;
+}

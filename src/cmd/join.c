@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* join.c - survey -> read on the pool -> fold -> merge, and the lines about what went wrong. */
+#include "cmd/join.h"
+#include "cmd/cmd.h"
+#include "cmd/records.h"
+#include "base/pool.h"
+#include "base/progress.h"
+#include "read/read.h"
+#include "show/clean.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A trace as one worker left it, or the ranks of one file of step records. */
+struct part {
+	char *path;
+	enum input_kind kind;
+	struct rank_stream *streams;
+	size_t n_streams;
+	uint64_t first_key;
+	uint64_t steps, kernels, collectives; /* of all streams, before merge takes them over */
+	struct read_stats stats;
+};
+/* All that came of one input. Only the worker that has the input writes here. */
+struct slot {
+	VEC(struct part) parts;
+	VEC(char *) lines;     /* for stderr */
+	uint64_t unrelated;    /* members and files that are not ours */
+	char *first_unrelated; /* "path: why" */
+	struct fold *fold;     /* of the trace that is being read */
+	char *path;
+	enum input_kind kind;
+	struct records *records;
+	struct join_run *run;
+};
+struct join_run {
+	const struct join_options *options;
+	struct survey survey;
+	struct slot *slots; /* one an input, and a last one for stdin */
+	size_t n_slots;
+	struct progress progress;
+};
+
+static void slot_say(struct slot *slot, const char *format, ...) PRINTF_LIKE(2, 3);
+static void slot_say(struct slot *slot, const char *format, ...)
+{
+	va_list ap;
+	char *s;
+	int n;
+
+	va_start(ap, format);
+	n = vasprintf(&s, format, ap);
+	va_end(ap);
+	if (n >= 0)
+		*vec_push(&slot->lines) = s;
+}
+
+static void slot_unrelated(struct slot *slot, const char *path, const char *why, bool said)
+{
+	if (said) {
+		slot_say(slot, "%s: %s", path, why);
+		return;
+	}
+	if (!slot->unrelated++)
+		slot->first_unrelated = xasprintf("%s: %s", path, why);
+}
+
+static int trace_begin(void *user, const char *path, enum input_kind kind, struct trace_sink **ret)
+{
+	struct slot *slot = user;
+	struct fold_options options = {
+		.first_step = slot->run->options->steps.first,
+		.last_step = slot->run->options->steps.last,
+	};
+
+	slot->path = xstrdup(path);
+	slot->kind = kind;
+	slot->fold = fold_new(&options);
+	*ret = fold_sink(slot->fold);
+	return 0;
+}
+
+static void trace_end(void *user, const struct read_stats *stats, int status, const char *why)
+{
+	struct slot *slot = user;
+	struct rank_stream *stream = NULL;
+	struct fold_hint hint = { .rank = survey_rank_of_name(slot->path) };
+	struct error error;
+
+	if (!survey_host_of_name(slot->path, &hint.host, &hint.host_len))
+		hint.host = NULL;
+	if (status < 0) {
+		slot_say(slot, "%s", why && *why ? why : slot->path);
+		goto out;
+	}
+	if (why && *why)
+		slot_say(slot, "%s", why);
+	stream = xcalloc(1, sizeof(*stream));
+	if (fold_finish(slot->fold, &hint, stream, &error) < 0) {
+		slot_say(slot, "%s: %s", slot->path, error.text);
+		free(stream);
+		goto out;
+	}
+	*vec_push(&slot->parts) = (struct part){
+		.path = slot->path,
+		.kind = slot->kind,
+		.streams = stream,
+		.n_streams = 1,
+		.stats = *stats,
+	};
+	slot->path = NULL;
+out:
+	slot->fold = fold_free(slot->fold);
+	free(slot->path);
+	slot->path = NULL;
+}
+
+static void member_other(void *user, const char *path, const char *why, bool said)
+{
+	slot_unrelated(user, path, why, said);
+}
+
+static int records_bytes(void *user, const void *bytes, size_t len)
+{
+	struct slot *slot = user;
+
+	if (!slot->records)
+		slot->records = records_new(&slot->run->options->steps);
+	return records_feed(slot->records, bytes, len);
+}
+
+/* After the last byte of a file of step records: its ranks become streams like those of traces. */
+static void slot_take_records(struct slot *slot, const char *path)
+{
+	struct part part = { .path = xstrdup(path), .kind = INPUT_LKS };
+	struct error error = { "" };
+
+	if (!slot->records)
+		return;
+	if (records_end(slot->records, &part.streams, &part.n_streams, &part.stats, &error) < 0 ||
+	    *error.text)
+		slot_say(slot, "%s: %s", path, error.text);
+	slot->records = records_free(slot->records);
+	*vec_push(&slot->parts) = part;
+}
+
+static void read_one(void *user, size_t i)
+{
+	struct join_run *run = user;
+	const struct survey_input *input = &run->survey.inputs[i];
+	struct slot *slot = &run->slots[i];
+	const struct read_client client = {
+		.user = slot,
+		.begin = trace_begin,
+		.end = trace_end,
+		.other = member_other,
+		.records = records_bytes,
+		.progress = &run->progress.done,
+	};
+	struct error error = { "" };
+
+	if (input->kind == INPUT_OTHER) {
+		slot_unrelated(slot, input->path, input->why ? input->why : "not a trace",
+			       input->said);
+		return;
+	}
+	if (read_input(input, &client, &error) < 0)
+		slot_say(slot, "%s", *error.text ? error.text : input->path);
+	slot_take_records(slot, input->path);
+}
+
+static void read_stdin(struct slot *slot)
+{
+	_cleanup_free_ char *bytes = xmalloc(1 << 16);
+	ssize_t n;
+
+	while ((n = read(STDIN_FILENO, bytes, 1 << 16)) > 0)
+		if (records_bytes(slot, bytes, (size_t)n) < 0)
+			break;
+	if (n < 0)
+		slot_say(slot, "standard input: %s", strerror(errno));
+	if (!slot->records)
+		slot_say(slot, "standard input: no step records in it");
+	slot_take_records(slot, "-");
+}
+
+static void survey_all(struct join_run *run, char *const *paths, size_t n_paths, bool *ret_stdin)
+{
+	_cleanup_free_ char **found = xmalloc(n_paths * sizeof(*found));
+	struct error error;
+	struct stat st;
+	size_t n = 0;
+
+	for (size_t i = 0; i < n_paths; i++) {
+		if (!strcmp(paths[i], "-")) {
+			*ret_stdin = true;
+		} else if (stat(paths[i], &st) < 0) {
+			_cleanup_free_ char *clean = clean_text(paths[i]);
+
+			complain("%s: %s", clean, strerror(errno));
+		} else {
+			found[n++] = paths[i];
+		}
+	}
+	if (n && survey_paths(&run->survey, found, n, &error) < 0)
+		complain("%s", error.text);
+}
+
+static void read_all(struct join_run *run, bool from_stdin)
+{
+	struct pool_watch watch = { progress_draw, &run->progress, 100 };
+	uint64_t total = 0;
+
+	run->n_slots = run->survey.n + 1;
+	run->slots = xcalloc(run->n_slots, sizeof(*run->slots));
+	for (size_t i = 0; i < run->n_slots; i++)
+		run->slots[i].run = run;
+	for (size_t i = 0; i < run->survey.n; i++)
+		if (run->survey.inputs[i].kind != INPUT_OTHER)
+			total += run->survey.inputs[i].size_bytes;
+	progress_begin(&run->progress, "reading", total);
+	pool_run_watched(run->options->threads, run->survey.n, read_one, run,
+			 progress_wanted(&run->progress) ? &watch : NULL);
+	progress_end(&run->progress);
+	if (from_stdin)
+		read_stdin(&run->slots[run->survey.n]);
+}
+
+static void say_lines(struct join_run *run)
+{
+	const char *first = NULL;
+	uint64_t unrelated = 0;
+
+	for (size_t i = 0; i < run->n_slots; i++) {
+		struct slot *slot = &run->slots[i];
+
+		for (size_t k = 0; k < slot->lines.n; k++) {
+			_cleanup_free_ char *clean = clean_text(slot->lines.v[k]);
+
+			complain("%s", clean);
+		}
+		unrelated += slot->unrelated;
+		if (!first)
+			first = slot->first_unrelated;
+	}
+	if (unrelated) {
+		_cleanup_free_ char *clean = clean_text(first);
+
+		complain("left out %" PRIu64 " %s that %s no traces (%s%s)", unrelated,
+			 unrelated == 1 ? "file" : "files", unrelated == 1 ? "is" : "are", clean,
+			 unrelated == 1 ? "" : ", ..");
+	}
+}
+
+static bool rank_wanted(const struct join_options *options, int64_t rank)
+{
+	size_t low = 0, high = options->ranks.n;
+
+	if (!high)
+		return true;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (options->ranks.v[middle] < rank)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < options->ranks.n && options->ranks.v[low] == rank;
+}
+
+/* merge: NULL if nothing was usable. Streams not wanted, or that merge left out, have no row. */
+static void report_part(struct report *report, const struct merge *merge, const struct part *part,
+			const bool *wanted)
+{
+	struct report_input *in = vec_push(&report->inputs);
+
+	*in = (struct report_input){
+		.path = arena_strndup(&report->arena, part->path, strlen(part->path)),
+		.format = part->kind == INPUT_LKS ? "lks" : "kineto",
+		.steps = part->steps,
+		.events = part->stats.events,
+		.kernels = part->kernels,
+		.collectives = part->collectives,
+		.bytes = part->stats.bytes,
+	};
+	memcpy(in->skipped, part->stats.skipped, sizeof(in->skipped));
+	for (size_t i = 0; merge && i < part->n_streams; i++) {
+		uint32_t row = wanted[i] ? merge_row_of(merge, part->first_key + i) : NO_ID;
+
+		if (row != NO_ID)
+			*vec_push(&in->rows) = row;
+	}
+}
+
+static void part_count(struct part *part, const struct rank_stream *stream)
+{
+	part->steps += stream->n_steps;
+	part->kernels += stream->gpu_kernels;
+	part->collectives += stream->collectives;
+	for (int i = 0; i < SKIP_REASONS; i++)
+		part->stats.skipped[i] += stream->skipped[i];
+}
+
+/* Hands the streams to merge, in the order of the survey; then the rows of each are known. */
+static void merge_all(struct join *j, struct join_run *run)
+{
+	uint64_t key = 0;
+	VEC(bool) wanted = { 0 };
+	struct error error = { "" };
+	bool any = false;
+
+	for (size_t i = 0; i < run->n_slots; i++) {
+		for (size_t k = 0; k < run->slots[i].parts.n; k++) {
+			struct part *part = &run->slots[i].parts.v[k];
+
+			part->first_key = key;
+			for (size_t s = 0; s < part->n_streams; s++, key++) {
+				struct rank_stream *stream = &part->streams[s];
+				bool is = rank_wanted(run->options, stream->info.rank);
+
+				*vec_push(&wanted) = is;
+				any |= is;
+				part_count(part, stream);
+				if (is)
+					merge_add(j->merge, key, part->path, stream);
+				else
+					rank_stream_done(stream);
+			}
+		}
+	}
+	j->job = any ? merge_job(j->merge, &error) : NULL;
+	j->usable = j->job != NULL;
+	if (!any && key)
+		snprintf(error.text, sizeof(error.text),
+			 "none of the ranks asked for is in what was given");
+	else if (!key)
+		snprintf(error.text, sizeof(error.text),
+			 "no profiler trace and no step record in what was given");
+	if (!j->job) {
+		j->job = &j->nothing;
+		j->report.headline = report_printf(&j->report, "%s", error.text);
+	}
+	j->report.job = j->job;
+	if (j->usable)
+		j->job->layout_spec = run->options->layout;
+	for (size_t i = 0; i < run->n_slots; i++)
+		for (size_t k = 0; k < run->slots[i].parts.n; k++) {
+			const struct part *part = &run->slots[i].parts.v[k];
+
+			report_part(&j->report, j->usable ? j->merge : NULL, part,
+				    wanted.v + part->first_key);
+		}
+	free(wanted.v);
+}
+
+static void take_warnings(struct join *j)
+{
+	const char *const *warnings;
+	size_t n = merge_warnings(j->merge, &warnings);
+
+	for (size_t i = 0; i < n; i++) {
+		_cleanup_free_ char *clean = clean_text(warnings[i]);
+
+		complain("%s", clean);
+		*vec_push(&j->report.assumed) =
+		    arena_strndup(&j->report.arena, warnings[i], strlen(warnings[i]));
+	}
+}
+
+static void run_done(struct join_run *run)
+{
+	for (size_t i = 0; i < run->n_slots; i++) {
+		struct slot *slot = &run->slots[i];
+
+		for (size_t k = 0; k < slot->parts.n; k++) {
+			free(slot->parts.v[k].path);
+			free(slot->parts.v[k].streams);
+		}
+		for (size_t k = 0; k < slot->lines.n; k++)
+			free(slot->lines.v[k]);
+		free(slot->parts.v);
+		free(slot->lines.v);
+		free(slot->first_unrelated);
+	}
+	free(run->slots);
+	survey_done(&run->survey);
+}
+
+/* Spools of many ranks may need a descriptor each: take what the system allows us. */
+static void raise_descriptor_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= limit.rlim_max)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+void join_paths(struct join *j, char *const *paths, size_t n_paths,
+		const struct join_options *options)
+{
+	struct join_run run = { .options = options };
+	bool from_stdin = false;
+
+	*j = (struct join){
+		.merge = merge_new(),
+		.nothing = { .world_size = -1, .first_step = -1, .last_step = -1 },
+		.report = { .step_ms_median = NAN, .step_ms_p99 = NAN },
+	};
+	raise_descriptor_limit();
+	survey_all(&run, paths, n_paths, &from_stdin);
+	read_all(&run, from_stdin);
+	say_lines(&run);
+	merge_all(j, &run);
+	take_warnings(j);
+	run_done(&run);
+}
+
+void join_done(struct join *j)
+{
+	report_done(&j->report);
+	j->merge = merge_free(j->merge);
+}

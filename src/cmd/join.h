@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * join.h - where the rooms meet: paths in, a job and its steps in order out.
+ *
+ * One worker takes one input from its bytes to its encoded steps. What workers find lies in slots
+ * by the input's place in the survey, so that nothing that is printed depends on who was faster.
+ */
+#pragma once
+#include "base/options.h"
+#include "fold/merge.h"
+#include "model/finding.h"
+
+struct join_options {
+	struct option_steps steps;
+	struct option_ranks ranks; /* n == 0: all */
+	const char *layout;	   /* NULL: find out */
+	unsigned threads;	   /* 0: one a CPU */
+};
+
+struct join {
+	struct merge *merge;
+	struct job *job;      /* owned by merge; an empty one if nothing was usable */
+	struct report report; /* job, inputs and assumed are filled */
+	bool usable;
+	struct job nothing;
+};
+
+/*
+ * Reads all that the paths hold ("-": step records from stdin) and prints a line on stderr for each
+ * input that gave less than it should. Always leaves a join that can be shown and must be done.
+ */
+void join_paths(struct join *j, char *const *paths, size_t n_paths,
+		const struct join_options *options);
+void join_done(struct join *j);

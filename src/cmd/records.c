@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * records.c - step records that somebody exported, on their way to merge.
+ *
+ * A file holds many ranks under one table of names; merge takes a stream a rank, each with names of
+ * its own. So each step is encoded once more under the names of its rank, which keeps what follows
+ * the same as for traces.
+ */
+#include "cmd/records.h"
+#include "store/lks.h"
+
+#define MEMORY_OF_FEW ((size_t)8 << 20) /* a rank's spool, before it goes to disk */
+#define FEW_RANKS     64		/* beyond, one descriptor a rank would be too many */
+
+struct record_rank {
+	struct rank_stream stream;
+	uint32_t *names; /* id in the file -> id in stream.names, NO_ID: not met yet */
+	uint32_t n_names;
+};
+struct records {
+	struct lks_reader *reader;
+	struct intern names; /* of the file */
+	struct option_steps steps;
+	VEC(struct record_rank) ranks;
+	struct buf encoded;
+	uint64_t bytes, n_steps;
+	int status;
+	struct error error;
+};
+
+static uint32_t rank_name(struct records *r, struct record_rank *rank, uint32_t id)
+{
+	if (id == NO_ID)
+		return NO_ID;
+	if (id >= rank->n_names) {
+		uint32_t n = MAX(id + 1, rank->n_names * 2);
+
+		rank->names = xrealloc(rank->names, n * sizeof(*rank->names));
+		while (rank->n_names < n)
+			rank->names[rank->n_names++] = NO_ID;
+	}
+	if (rank->names[id] == NO_ID)
+		rank->names[id] = intern(&rank->stream.names, intern_get(&r->names, id),
+					 intern_len(&r->names, id));
+	return rank->names[id];
+}
+
+static void *arena_copy(struct arena *arena, const void *p, size_t size)
+{
+	return size ? memcpy(arena_alloc(arena, size), p, size) : NULL;
+}
+
+/* A head came: the rank's stream begins, or its head is replaced by a later one. */
+static void rank_take_head(struct records *r, struct record_rank *rank,
+			   const struct rank_info *info)
+{
+	struct rank_stream *stream = &rank->stream;
+	struct rank_info *own = &stream->info;
+
+	*own = *info;
+	own->host = rank_name(r, rank, info->host);
+	own->gpu_name = rank_name(r, rank, info->gpu_name);
+	own->backend = rank_name(r, rank, info->backend);
+	own->groups =
+	    arena_copy(&stream->arena, info->groups, info->n_groups * sizeof(*info->groups));
+	for (uint32_t g = 0; g < info->n_groups; g++) {
+		struct rank_group *group = &own->groups[g];
+
+		group->name = rank_name(r, rank, group->name);
+		group->desc = rank_name(r, rank, group->desc);
+		if (group->ranks)
+			group->ranks = arena_copy(&stream->arena, group->ranks,
+						  group->n_ranks * sizeof(*group->ranks));
+	}
+	stream->gpu_kernels = info->kernels;
+	stream->collectives = info->collectives;
+}
+
+static struct record_rank *rank_find(struct records *r, const struct rank_info *info)
+{
+	for (size_t i = 0; i < r->ranks.n; i++) {
+		const struct rank_info *own = &r->ranks.v[i].stream.info;
+
+		if (own->rank == info->rank && (own->rank >= 0 || own->unknown == info->unknown))
+			return &r->ranks.v[i];
+	}
+	return NULL;
+}
+
+static int records_rank(void *user, const struct rank_info *info)
+{
+	struct records *r = user;
+	struct record_rank *rank = rank_find(r, info);
+
+	if (!rank) {
+		rank = vec_push(&r->ranks);
+		*rank = (struct record_rank){ 0 };
+		spool_init(&rank->stream.steps, r->ranks.n <= FEW_RANKS ? MEMORY_OF_FEW : SIZE_MAX);
+	}
+	rank_take_head(r, rank, info);
+	return 0;
+}
+
+/* The step under its rank's names; arrays that hold no names are shared with the original. */
+static struct step step_renamed(struct records *r, struct record_rank *rank, struct arena *arena,
+				const struct step *step)
+{
+	struct step own = *step;
+
+	own.host_what = rank_name(r, rank, step->host_what);
+	own.phases = arena_copy(arena, step->phases, step->n_phases * sizeof(*step->phases));
+	own.kernels = arena_copy(arena, step->kernels, step->n_kernels * sizeof(*step->kernels));
+	for (uint32_t i = 0; i < own.n_phases; i++)
+		own.phases[i].name = rank_name(r, rank, own.phases[i].name);
+	for (uint32_t i = 0; i < own.n_kernels; i++)
+		own.kernels[i].name = rank_name(r, rank, own.kernels[i].name);
+	return own;
+}
+
+static int records_step(void *user, const struct rank_info *info, const struct step *step)
+{
+	struct records *r = user;
+	struct record_rank *rank = rank_find(r, info);
+	struct buf head = { 0 };
+	struct arena arena = { 0 };
+	struct step own;
+	int status;
+
+	if (!rank || (r->steps.first >= 0 && step->number < (uint64_t)r->steps.first) ||
+	    (r->steps.last >= 0 && step->number > (uint64_t)r->steps.last))
+		return 0;
+	own = step_renamed(r, rank, &arena, step);
+	r->encoded.len = 0;
+	step_encode(&r->encoded, &own);
+	buf_put_varint(&head, r->encoded.len);
+	status = spool_write(&rank->stream.steps, head.data, head.len, &r->error);
+	if (status >= 0)
+		status =
+		    spool_write(&rank->stream.steps, r->encoded.data, r->encoded.len, &r->error);
+	rank->stream.n_steps++;
+	r->n_steps++;
+	buf_done(&head);
+	arena_done(&arena);
+	return status;
+}
+
+struct records *records_new(const struct option_steps *steps)
+{
+	struct records *r = xcalloc(1, sizeof(*r));
+	const struct lks_client client = {
+		.user = r,
+		.names = &r->names,
+		.rank = records_rank,
+		.step = records_step,
+	};
+
+	r->steps = *steps;
+	r->reader = lks_reader_new(&client);
+	return r;
+}
+
+int records_feed(struct records *r, const void *bytes, size_t len)
+{
+	if (r->status < 0)
+		return r->status;
+	r->bytes += len;
+	r->status = lks_reader_feed(r->reader, bytes, len, &r->error);
+	return r->status;
+}
+
+int records_end(struct records *r, struct rank_stream **ret, size_t *ret_n,
+		struct read_stats *ret_stats, struct error *reterr)
+{
+	uint64_t torn = 0, bad = 0;
+
+	if (r->status >= 0)
+		r->status = lks_reader_end(r->reader, &torn, &bad, &r->error);
+	*ret_stats = (struct read_stats){ .bytes = r->bytes, .events = r->n_steps };
+	ret_stats->skipped[SKIP_TRUNCATED] = torn > 0;
+	ret_stats->skipped[SKIP_MALFORMED] = bad;
+	ret_stats->lost_bytes = torn;
+	*ret = xcalloc(r->ranks.n, sizeof(**ret));
+	for (size_t i = 0; i < r->ranks.n; i++) {
+		(*ret)[i] = r->ranks.v[i].stream;
+		free(r->ranks.v[i].names);
+	}
+	*ret_n = r->ranks.n;
+	r->ranks.n = 0;
+	if (r->status < 0)
+		error_set(reterr, r->status, "%s", r->error.text);
+	else if (torn || bad)
+		error_set(reterr, 0,
+			  "cut %" PRIu64 " bytes of a torn tail and left out %" PRIu64
+			  " damaged blocks",
+			  torn, bad);
+	return *ret_n ? 0 : r->status;
+}
+
+struct records *records_free(struct records *r)
+{
+	if (!r)
+		return NULL;
+	lks_reader_free(r->reader);
+	for (size_t i = 0; i < r->ranks.n; i++) {
+		rank_stream_done(&r->ranks.v[i].stream);
+		free(r->ranks.v[i].names);
+	}
+	free(r->ranks.v);
+	intern_done(&r->names);
+	buf_done(&r->encoded);
+	free(r);
+	return NULL;
+}
