@@ -48,6 +48,9 @@ const char *comm_op_name(enum comm_op op); /* "all_reduce"; never NULL */
  * "c10d::barrier". COMM_NONE if the name is of no communication.
  */
 enum comm_op comm_op_of(const char *name, size_t len);
+/* The same for the name of a GPU kernel, of which only those of communication libraries count: a
+   kernel called "reduce" or "gather" is none. */
+enum comm_op comm_op_of_kernel(const char *name, size_t len);
 /* Do all members leave together, so that the last to arrive has the shortest duration? */
 bool comm_op_leaves_together(enum comm_op op);
 
