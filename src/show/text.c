@@ -14,7 +14,7 @@
 #include <math.h>
 
 #define LISTED_INPUTS 8	 /* more are counted */
-#define NAME_COLUMNS  60 /* of a kernel or phase inside a sentence */
+#define NAME_COLUMNS  24 /* of a host, phase or set of ranks in the first line */
 
 struct text {
 	struct page page;
@@ -75,6 +75,14 @@ static void add_ranks(struct line *l, const struct job *job, const uint32_t *row
 				 job_rank_name(job, rows[i], name));
 }
 
+static void add_name(struct line *l, const char *before, const char *name)
+{
+	_cleanup_free_ char *shown = name ? page_name(name, NAME_COLUMNS) : NULL;
+
+	if (shown)
+		line_add(l, "%s%s", before, shown);
+}
+
 static void add_place(struct line *l, const struct text *t, const struct finding *f)
 {
 	const char *host = NULL;
@@ -91,20 +99,12 @@ static void add_place(struct line *l, const struct text *t, const struct finding
 		return;
 	line_add(l, " (");
 	if (host)
-		line_add(l, "host %s", host);
+		add_name(l, "host ", host);
 	if (hosts > 1)
 		line_add(l, " and %zu more", hosts - 1);
 	if (only && only->gpu_index >= 0)
 		line_add(l, "%sGPU %d", host ? ", " : "", (int)only->gpu_index);
 	line_add(l, ")");
-}
-
-static void add_name(struct line *l, const char *before, const char *name)
-{
-	_cleanup_free_ char *shown = name ? page_name(name, NAME_COLUMNS) : NULL;
-
-	if (shown)
-		line_add(l, "%s%s", before, shown);
 }
 
 /* "since step 12", "in steps 5-6 and 9", "in every step given" */
@@ -159,18 +159,14 @@ static void finding_who(const struct text *t, const struct finding *f, const cha
 		line_add(&l, "no single rank");
 	}
 	if (f->victims && *f->victims && f->culprits.n) {
-		_cleanup_free_ char *victims = page_name(f->victims, 30);
-
-		line_add(&l, " makes %s %s wait",
-			 strpbrk(f->victims, ",-") && strncmp(f->victims, "unknown", 7) ? "ranks"
-											: "rank",
-			 victims);
+		line_add(&l, f->culprits.n == 1 ? " makes" : " make");
+		add_name(&l, strpbrk(f->victims, ",-") ? " ranks " : " rank ", f->victims);
+		line_add(&l, " wait");
 		add_name(&l, " in ", f->where_collective);
 	} else {
 		add_name(&l, ", in ", f->where_collective);
 	}
 	add_name(&l, ", phase ", f->where_phase);
-	add_name(&l, ", kernel ", f->where_kernel);
 	add_since(&l, t, f);
 	page_text(&t->page, style, lead, 6, line_end(&l));
 	buf_done(&l.b);
@@ -186,11 +182,12 @@ static void finding_cost(const struct text *t, const struct finding *f)
 	if (isfinite(f->slowdown))
 		line_add(&l, l.b.len ? " (%.2fx)" : "steps take %.2fx as long", f->slowdown);
 	if (isfinite(f->lost_gpu_hours) && f->lost_gpu_hours > 0)
-		line_add(&l, "%s%s GPU hours lost in what was given", l.b.len ? "; " : "",
+		line_add(&l, "%s%s GPU hours in what was given", l.b.len ? "; " : "",
 			 page_number(f->lost_gpu_hours, n));
 	if (isfinite(f->gpu_hours_per_day) && f->gpu_hours_per_day > 0)
-		line_add(&l, "%s%s GPU hours a day if it goes on", l.b.len ? "; " : "",
-			 page_number(f->gpu_hours_per_day, n));
+		line_add(&l, "%s%s%s a day at this pace", l.b.len ? ", " : "",
+			 page_number(f->gpu_hours_per_day, n),
+			 isfinite(f->lost_gpu_hours) ? "" : " GPU hours");
 	if (!l.b.len)
 		line_add(&l, "not known from what was given");
 	page_text(&t->page, PAGE_HEAD, "Cost: ", 6, line_end(&l));
@@ -228,17 +225,29 @@ static void evidence_line(const struct text *t, const struct evidence *e)
 	buf_done(&l.b);
 }
 
-/* Commands are printed to be copied, advice is wrapped like all else. */
+/* Commands are printed to be copied, with the user's own paths where judge could only say PATH;
+   advice is wrapped like all else. */
 static void next_line(const struct text *t, const char *next)
 {
-	if (!strncmp(next, "lockstep ", 9) || !strncmp(next, "nvidia-smi", 10))
-		page_command(&t->page, 2, next);
-	else
+	const char *path = strstr(next, " PATH");
+	struct line l = { 0 };
+
+	if (strncmp(next, "lockstep ", 9) && strncmp(next, "nvidia-smi", 10)) {
 		page_text(&t->page, PAGE_PLAIN, "  ", 2, next);
+		return;
+	}
+	if (path && t->options->given)
+		line_add(&l, "%.*s %s%s", (int)(path - next), next, t->options->given, path + 5);
+	else
+		line_add(&l, "%s", next);
+	page_command(&t->page, 2, line_end(&l));
+	buf_done(&l.b);
 }
 
 static void finding_reasons(const struct text *t, const struct finding *f)
 {
+	if (f->where_kernel)
+		page_text(&t->page, PAGE_HEAD, "Kernel: ", 8, f->where_kernel);
 	if (f->evidence.n)
 		page_head(&t->page, "Evidence");
 	for (size_t i = 0; i < f->evidence.n; i++)
@@ -305,7 +314,6 @@ static void show_notes(const struct text *t)
 			page_head(&t->page, "Worth knowing, not worth waking up for");
 		head = true;
 		line_add(&l, "%s: %s", cause_info(f->cause)->name, f->summary ? f->summary : "");
-		add_since(&l, t, f);
 		page_text(&t->page, PAGE_PLAIN, "  - ", 4, line_end(&l));
 		buf_done(&l.b);
 	}
@@ -355,20 +363,40 @@ static void show_nothing(const struct text *t, const struct coverage *c)
 		page_text(&t->page, PAGE_HEAD, "Looked at: ", 6, line_end(&l));
 	}
 	if (c->n_missing)
-		page_text(&t->page, PAGE_HEAD, "Not given: ", 6, c->missing);
+		page_text(&t->page, PAGE_HEAD,
+			  c->n_missing == 1 ? "Not given: rank " : "Not given: ranks ", 6,
+			  c->missing);
 	buf_done(&l.b);
 }
 
+static const char *const skip_words[SKIP_REASONS] = {
+	[SKIP_TRUNCATED] = "cut off at its end",
+	[SKIP_MALFORMED] = "events that could not be parsed",
+	[SKIP_BAD_TIME] = "events without a usable time",
+	[SKIP_BAD_DURATION] = "impossible durations, clipped",
+	[SKIP_BAD_NUMBER] = "numbers out of range",
+	[SKIP_BAD_TEXT] = "names with stray bytes, kept",
+	[SKIP_TOO_DEEP] = "values nested too deep",
+	[SKIP_TOO_LONG] = "names too long, cut",
+	[SKIP_UNPAIRED] = "collectives that contradict each other",
+	[SKIP_NO_STEP] = "events outside every step",
+	[SKIP_LATE] = "steps that came too late",
+};
+
 static void add_skips(struct line *l, const struct report_input *in)
 {
-	const char *before = "; skipped ";
+	const char *before = "; ";
 	char n[32];
 
 	for (enum skip_reason i = 0; i < SKIP_REASONS; i++) {
 		if (!in->skipped[i])
 			continue;
-		line_add(l, "%s%s %s", before, page_count(in->skipped[i], n), skip_reason_text(i));
-		before = ", ";
+		if (i == SKIP_TRUNCATED)
+			line_add(l, "; %s", skip_words[i]);
+		else
+			line_add(l, "%s%s %s", before, page_count(in->skipped[i], n),
+				 skip_words[i]);
+		before = i == SKIP_TRUNCATED ? before : ", ";
 	}
 }
 
@@ -398,8 +426,8 @@ static void show_input(const struct text *t, const struct report_input *in)
 	buf_done(&l.b);
 }
 
-/* Few inputs are listed; of many, those with a loss. */
-static void show_read(const struct text *t, const struct coverage *c)
+/* Few inputs are listed; of many, those with a loss. totals: they were not said above. */
+static void show_read(const struct text *t, const struct coverage *c, bool totals)
 {
 	const struct report *r = t->r;
 	struct line l = { 0 };
@@ -410,11 +438,13 @@ static void show_read(const struct text *t, const struct coverage *c)
 	for (size_t i = 0; i < r->inputs.n; i++)
 		bytes += r->inputs.v[i].bytes;
 	page_head(&t->page, "Read");
-	add_totals(&l, t);
-	page_text(&t->page, PAGE_PLAIN, "  ", 4, line_end(&l));
-	buf_done(&l.b);
-	if (c->n_missing) {
-		line_add(&l, "ranks %s", c->missing);
+	if (totals) {
+		add_totals(&l, t);
+		page_text(&t->page, PAGE_PLAIN, "  ", 4, line_end(&l));
+		buf_done(&l.b);
+	}
+	if (totals && c->n_missing) {
+		line_add(&l, "%s %s", plural(c->n_missing, "rank", "ranks"), c->missing);
 		page_text(&t->page, PAGE_PLAIN, "  Not given: ", 4, line_end(&l));
 		buf_done(&l.b);
 	} else if (!c->missing && t->job->n_ranks) {
@@ -463,7 +493,7 @@ void show_text(FILE *out, const struct report *r, const struct show_options *opt
 		show_nothing(&t, &c);
 	show_notes(&t);
 	if (r->inputs.n)
-		show_read(&t, &c);
+		show_read(&t, &c, shown > 0);
 	if (r->assumed.n)
 		page_head(&t.page, "Assumed");
 	for (size_t i = 0; i < r->assumed.n; i++)

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_show.c - reports made by hand against tests/golden/show_*: what people and programs read.
+ *
+ * UPDATE_GOLDEN=1 writes the files anew; look at the difference before you keep it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "show/clean.h"
+#include "show/coverage.h"
+#include "show/page.h"
+#include "show/show.h"
+#include <jansson.h>
+#include <math.h>
+#include <unistd.h>
+
+static void name_ranks(struct job *job, const int64_t *ranks, uint32_t n)
+{
+	job->ranks = arena_alloc(&job->arena, n * sizeof(*job->ranks));
+	job->n_ranks = n;
+	for (uint32_t row = 0; row < n; row++)
+		job->ranks[row] = (struct rank_info){
+			.rank = ranks[row],
+			.unknown = 1,
+			.world_size = -1,
+			.host = intern_str(&job->names, row < 4 ? "node-a" : "node-b"),
+			.gpu_name = NO_ID,
+			.backend = NO_ID,
+			.gpu_index = (int32_t)(row % 4),
+			.kernels = 1000 + row,
+			.kernel_ns = 123456789,
+			.collectives = 80,
+			.collective_ns = 23456789,
+		};
+}
+
+static void begin(struct report *r, struct job *job, const int64_t *ranks, uint32_t n)
+{
+	*job = (struct job){ .world_size = n, .first_step = 10, .last_step = 40 };
+	name_ranks(job, ranks, n);
+	*r = (struct report){ .job = job, .step_ms_median = NAN, .step_ms_p99 = NAN };
+}
+
+static void add_input(struct report *r, const char *path, uint32_t row)
+{
+	struct report_input *in = vec_push(&r->inputs);
+
+	*in = (struct report_input){
+		.path = path,
+		.format = "kineto",
+		.steps = 31,
+		.events = 12345,
+		.kernels = 1000 + row,
+		.collectives = 80,
+		.bytes = 4000000,
+	};
+	*vec_push(&in->rows) = row;
+}
+
+static void end(struct report *r, struct job *job)
+{
+	report_done(r);
+	job_done(job);
+}
+
+/* Compares with tests/golden/NAME, or writes it. */
+static void check_golden(const char *name, const char *text)
+{
+	_cleanup_free_ char *path = xasprintf("%s/tests/golden/%s", SOURCE_ROOT, name);
+	_cleanup_free_ char *want = NULL;
+	size_t size = strlen(text);
+	FILE *f;
+
+	if (getenv("UPDATE_GOLDEN")) {
+		f = fopen(path, "w");
+		assert_non_null(f);
+		fputs(text, f);
+		fclose(f);
+		return;
+	}
+	f = fopen(path, "r");
+	if (!f)
+		fail_msg("%s: %s", path, strerror(errno));
+	want = xcalloc(size * 2 + 65536, 1);
+	want[fread(want, 1, size * 2 + 65535, f)] = 0;
+	fclose(f);
+	assert_string_equal(text, want);
+}
+
+static char *as_text(const struct report *r, const char *given)
+{
+	const struct show_options options = { .given = given };
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	show_text(f, r, &options);
+	fclose(f);
+	return text;
+}
+
+static char *as_json(const struct report *r, bool all_ranks)
+{
+	const struct show_options options = { .all_ranks = all_ranks };
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	assert_int_equal(show_json(f, r, &options), 0);
+	fclose(f);
+	return text;
+}
+
+static void assert_columns(const char *text)
+{
+	for (const char *line = text, *eol; *line; line = eol + 1) {
+		_cleanup_free_ char *one = NULL;
+
+		eol = strchr(line, '\n');
+		assert_non_null(eol);
+		one = strndup(line, (size_t)(eol - line));
+		if (clean_columns(one) > PAGE_COLUMNS)
+			fail_msg("%zu columns: %s", clean_columns(one), one);
+	}
+}
+
+static void fill_straggler(struct report *r, struct finding *f)
+{
+	*f = (struct finding){
+		.severity = SEVERITY_FAULT,
+		.kind = KIND_SLOW,
+		.level = "L2",
+		.cause = CAUSE_COMPUTE_STRAGGLER,
+		.summary = "Rank 7's kernels take 1.4 times as long as its peers'.",
+		.action = "replace-node",
+		.victims = "0-6",
+		.where_phase = "backward",
+		.where_collective = "all_reduce",
+		.slowdown = 1.4176,
+		.step_ms_lost = 312.45678,
+		.lost_gpu_hours = 0.0215,
+		.gpu_hours_per_day = 56.4,
+		.confidence = 0.9,
+	};
+	*vec_push(&f->culprits) = 7;
+	*vec_push(&f->propagation) = (struct propagation){ "all_reduce", "0-6", 301.2 };
+	*vec_push(&f->windows) = (struct window){ 12, 40, -1, -1 };
+	*vec_push(&f->evidence) = (struct evidence){ "compute of rank 7, median over steps 12-40",
+						     1060.12, 748.3, "ms", "trace" };
+	*vec_push(&f->evidence) = (struct evidence){ "rank 7 came last in 78 of 80 collectives",
+						     NAN, NAN, NULL, "trace" };
+	*vec_push(&f->excluded) = (struct exclusion){
+		CAUSE_COMM_LINK,
+		"rank 7's collectives are the shortest, so it is not waiting for the network; its "
+		"compute is 1.4x its peers'"
+	};
+	*vec_push(&f->next) = "lockstep diagnose --ranks 0,7 --steps 12-14 PATH";
+	*vec_push(&f->next) = "Look at clocks and temperature of GPU 3 on node-b before and "
+			      "after the change at step 12.";
+	finding_set_id(f, r->job);
+}
+
+static const int64_t eight[] = { 0, 1, 2, 3, 4, 5, 6, 7 };
+
+static void make_slow(struct report *r, struct job *job)
+{
+	begin(r, job, eight, 8);
+	r->verdict = VERDICT_SLOW;
+	r->step_ms_median = 1060.4567;
+	r->step_ms_p99 = 1100;
+	for (uint32_t row = 0; row < 8; row++) {
+		struct report_rank *rank = vec_push(&r->ranks);
+
+		*rank = (struct report_rank){ .row = row,
+					      .arrived_last = row == 7 ? 78 : 0,
+					      .wait_ns = row == 7 ? -1 : 301200000,
+					      .suspect = row == 7 };
+		vec_grow(&rank->steps, 1);
+		rank->steps.v[rank->steps.n].number = 10;
+		rank->steps.v[rank->steps.n++].mark_ns = 1060456789;
+	}
+	fill_straggler(r, vec_push(&r->findings));
+	add_input(r, "traces/rank0.json.gz", 0);
+	add_input(r, "traces/rank7.json.gz", 7);
+	r->inputs.v[1].skipped[SKIP_BAD_TIME] = 3;
+	*vec_push(&r->assumed) = "The layout is not stated: all ranks are taken for alike.";
+}
+
+static void a_straggler_is_answered_in_three_lines(void **state)
+{
+	struct report r;
+	struct job job;
+	_cleanup_free_ char *text = NULL, *json = NULL;
+	const char *third;
+
+	(void)state;
+	make_slow(&r, &job);
+	text = as_text(&r, "'my traces'");
+	assert_columns(text);
+	third = strchr(strchr(strchr(text, '\n') + 1, '\n') + 1, '\n');
+	for (size_t i = 0; i < 7; i++) {
+		static const char *const words[] = { "rank 7",		 "node-b",  "GPU 3",
+						     "all_reduce",	 "step 12", "312 ms",
+						     "compute-straggler" };
+		const char *at = strstr(text, words[i]);
+
+		assert_non_null(at);
+		assert_true(at < third);
+	}
+	assert_non_null(strstr(text, "--steps 12-14 'my traces'\n"));
+	check_golden("show_straggler.txt", text);
+	json = as_json(&r, false);
+	check_golden("show_straggler.json", json);
+	end(&r, &job);
+}
+
+static void a_healthy_job_says_what_was_looked_at(void **state)
+{
+	static const int64_t ranks[] = { 0, 1, -1 };
+	struct report r;
+	struct job job;
+	_cleanup_free_ char *text = NULL, *json = NULL;
+
+	(void)state;
+	begin(&r, &job, ranks, 3);
+	job.world_size = 128;
+	r.step_ms_median = 607.3;
+	add_input(&r, "a", 0);
+	text = as_text(&r, "a");
+	assert_columns(text);
+	assert_non_null(strstr(text, "nothing wrong in what was given"));
+	assert_non_null(strstr(text, "3 of 128 ranks"));
+	assert_non_null(strstr(text, "2-127"));
+	check_golden("show_healthy.txt", text);
+	json = as_json(&r, false);
+	assert_non_null(strstr(json, "\"ranks_seen\": \"0-1,unknown-1\""));
+	check_golden("show_healthy.json", json);
+	end(&r, &job);
+}
+
+static void nothing_usable_is_no_zero(void **state)
+{
+	struct job job = { .world_size = -1, .first_step = -1, .last_step = -1 };
+	struct report r = { .job = &job,
+			    .verdict = VERDICT_INSUFFICIENT,
+			    .headline = "no profiler trace and no step record in what was given",
+			    .step_ms_median = NAN,
+			    .step_ms_p99 = NAN };
+	_cleanup_free_ char *text = as_text(&r, "x"), *json = as_json(&r, false);
+
+	(void)state;
+	assert_non_null(strstr(text, "CANNOT TELL: no profiler trace"));
+	assert_non_null(strstr(json, "\"world_size\": null"));
+	assert_non_null(strstr(json, "\"ranks_missing\": null"));
+	assert_non_null(strstr(json, "\"coverage\": null"));
+	assert_non_null(strstr(json, "\"median\": null"));
+	check_golden("show_insufficient.txt", text);
+	check_golden("show_insufficient.json", json);
+	end(&r, &job);
+}
+
+static void names_from_traces_cannot_steer_the_terminal(void **state)
+{
+	struct report r;
+	struct job job;
+	_cleanup_free_ char *text = NULL, *json = NULL;
+	struct finding *f;
+
+	(void)state;
+	make_slow(&r, &job);
+	f = &r.findings.v[0];
+	f->where_phase = "\033[2Jevil\r\x9b 31m\u202e\xc2\x85 \xff\xfe";
+	f->where_kernel =
+	    "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor"
+	    "_add<float>, std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<f"
+	    "loat>, std::array<char*, 3ul>)";
+	f->next.v[1] = "look\033]0;title\007 here";
+	r.inputs.v[0].path = "dir/\033[31mred\n";
+	text = as_text(&r, "x");
+	assert_columns(text);
+	for (const char *p = text; *p; p++)
+		assert_true((unsigned char)*p >= ' ' || *p == '\n');
+	assert_null(strstr(text, "\u202e"));
+	assert_null(strstr(text, "\xc2\x85"));
+	check_golden("show_hostile.txt", text);
+	json = as_json(&r, false);
+	check_golden("show_hostile.json", json);
+	end(&r, &job);
+}
+
+static void of_many_ranks_the_suspects_are_listed(void **state)
+{
+	struct report r;
+	struct job job;
+	int64_t ranks[100];
+	json_t *few, *all, *some_doc, *all_doc;
+	_cleanup_free_ char *some_text = NULL, *all_text = NULL;
+
+	(void)state;
+	for (int i = 0; i < 100; i++)
+		ranks[i] = i;
+	begin(&r, &job, ranks, 100);
+	for (uint32_t row = 0; row < 100; row++)
+		*vec_push(&r.ranks) = (struct report_rank){ .row = row, .suspect = row == 77 };
+	some_text = as_json(&r, false);
+	all_text = as_json(&r, true);
+	some_doc = json_loads(some_text, 0, NULL);
+	all_doc = json_loads(all_text, 0, NULL);
+	few = json_object_get(some_doc, "ranks");
+	all = json_object_get(all_doc, "ranks");
+	assert_int_equal(json_array_size(few), 5);
+	assert_int_equal(json_integer_value(json_object_get(json_array_get(few, 4), "rank")), 77);
+	assert_int_equal(json_array_size(all), 100);
+	json_decref(some_doc);
+	json_decref(all_doc);
+	end(&r, &job);
+}
+
+static void an_id_outlives_the_order_of_ranks_and_the_size_of_the_fault(void **state)
+{
+	static const int64_t later[] = { 3, 7 };
+	struct report r, other;
+	struct job job, other_job;
+	struct finding a = { .cause = CAUSE_COMM_LINK, .where_phase = "backward" }, b = a, c = a;
+
+	(void)state;
+	begin(&r, &job, eight, 8);
+	begin(&other, &other_job, later, 2);
+	*vec_push(&a.culprits) = 3;
+	*vec_push(&a.culprits) = 7;
+	*vec_push(&b.culprits) = 1; /* rank 7 of the other job */
+	*vec_push(&b.culprits) = 0;
+	*vec_push(&c.culprits) = 1;
+	b.slowdown = 3;
+	b.step_ms_lost = 17;
+	finding_set_id(&a, &job);
+	finding_set_id(&b, &other_job);
+	finding_set_id(&c, &other_job);
+	assert_int_equal(strlen(a.id), 16);
+	assert_string_equal(a.id, b.id);
+	assert_string_not_equal(a.id, c.id);
+	*vec_push(&r.findings) = a;
+	*vec_push(&other.findings) = b;
+	*vec_push(&other.findings) = c;
+	end(&r, &job);
+	end(&other, &other_job);
+}
+
+static void numbers_are_said_as_people_say_them(void **state)
+{
+	static const struct {
+		double v;
+		const char *text;
+	} rows[] = {
+		{ 0.04216, "0.042" }, { 4.2149, "4.21" }, { 42.149, "42.1" }, { 421.49, "421" },
+		{ 4214.9, "4,215" },  { 999.6, "1,000" }, { 9.996, "10.0" },  { -3.14159, "-3.14" },
+		{ 1e6, "1,000,000" }, { 0, "0" },	  { 1, "1.00" },
+	};
+	char buf[32];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		assert_string_equal(page_number(rows[i].v, buf), rows[i].text);
+	assert_string_equal(page_count(0, buf), "0");
+	assert_string_equal(page_count(999, buf), "999");
+	assert_string_equal(page_count(1234567, buf), "1,234,567");
+	assert_string_equal(page_count(UINT64_MAX, buf), "18,446,744,073,709,551,615");
+}
+
+static void json_text_is_utf8_whatever_came(void **state)
+{
+	_cleanup_free_ char *a = clean_utf8("ok \xc3\xa9 \xc3(\xe2\x82\xac\xe2\x82");
+	_cleanup_free_ char *b = clean_utf8("\xed\xa0\x80\xf5\x80\x80\x80\xc0\x80");
+
+	(void)state;
+	assert_string_equal(a, "ok \u00e9 \ufffd(\u20ac\ufffd\ufffd");
+	for (const char *p = b; *p; p += 3)
+		assert_memory_equal(p, "\xef\xbf\xbd", 3);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_straggler_is_answered_in_three_lines),
+		cmocka_unit_test(a_healthy_job_says_what_was_looked_at),
+		cmocka_unit_test(nothing_usable_is_no_zero),
+		cmocka_unit_test(names_from_traces_cannot_steer_the_terminal),
+		cmocka_unit_test(of_many_ranks_the_suspects_are_listed),
+		cmocka_unit_test(an_id_outlives_the_order_of_ranks_and_the_size_of_the_fault),
+		cmocka_unit_test(numbers_are_said_as_people_say_them),
+		cmocka_unit_test(json_text_is_utf8_whatever_came),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
