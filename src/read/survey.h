@@ -10,6 +10,8 @@
 #pragma once
 #include "base/arena.h"
 
+#define SURVEY_LOOK_BYTES ((size_t)64 << 10)
+
 enum input_kind {
 	INPUT_KINETO,  /* a PyTorch profiler trace, Chrome JSON */
 	INPUT_LKS,     /* step records */
@@ -34,6 +36,13 @@ struct survey {
  */
 int survey_paths(struct survey *s, char *const *paths, size_t n_paths, struct error *reterr);
 void survey_done(struct survey *s);
+
+/*
+ * The kind of what begins with these bytes, compressed or not; whole: there are no more. For
+ * INPUT_OTHER the reason, and whether it is worth a line. Archives use it for their members.
+ */
+enum input_kind survey_look(const void *raw, size_t len, bool whole, const char **ret_why,
+			    bool *ret_said);
 
 /* A rank in a file's name: "rank-3", "rank3", "rank_3", "worker_12", "worker12"; -1 if none is
    there. Digits of hosts, process ids and times are no ranks. */
