@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+# Completion of lockstep for bash. The options are those of `lockstep help --options`; lint checks it.
+
+declare -gA _lockstep_options=(
+	[diagnose]="--all-ranks --help --json --layout --min-impact --ranks --steps"
+	[explain]="--help"
+	[export]="--help --ranks --steps"
+)
+
+_lockstep() {
+	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]}
+
+	COMPREPLY=()
+	if [ "$COMP_CWORD" = 1 ]; then
+		mapfile -t COMPREPLY < <(compgen -W "${!_lockstep_options[*]} help --version --help" -- "$word")
+		return
+	fi
+	case $before in
+	--layout | -l | --min-impact | -m | --ranks | -r) return ;;
+	--steps | -s) [ "$command" = export ] || return ;;
+	esac
+	if [[ $word == -* ]]; then
+		mapfile -t COMPREPLY < <(compgen -W "${_lockstep_options[$command]:-}" -- "$word")
+	elif [ "$command" = explain ]; then
+		mapfile -t COMPREPLY < <(compgen -W "$(lockstep explain 2>/dev/null | sed -n 's/^\([a-z-]\{1,\}\) .*/\1/p')" -- "$word")
+	elif [ "$command" = help ]; then
+		mapfile -t COMPREPLY < <(compgen -W "${!_lockstep_options[*]}" -- "$word")
+	else
+		compopt -o filenames
+		mapfile -t COMPREPLY < <(compgen -f -- "$word")
+	fi
+}
+complete -F _lockstep lockstep
