@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * judge.c - takes steps in, one number at a time, and gives findings at the end.
+ *
+ * Memory is bounded: one point a row and step for a limited number of steps (older ones go,
+ * counted), replays within a budget, and what grows only with ranks, groups and kernel names.
+ */
+#include "base/stats.h"
+#include "judge/judge_internal.h"
+
+#include <math.h>
+
+#define DETAIL_SHARE                                                                               \
+	0.025 /* of a step: from this excess on a row's kernels and phases are compared */
+#define DETAIL_PEERS	 33u
+#define ARRIVAL_SCATTERS 3.0 /* arrivals closer than this to the ends' scatter mean nothing */
+#define ARRIVAL_LEAST_NS 2e3
+
+struct judge *judge_new(struct job *job, const struct judge_options *options)
+{
+	struct judge *j = xcalloc(1, sizeof(*j));
+	uint32_t n = MAX(job->n_ranks, 1u);
+
+	j->job = job;
+	j->options = *options;
+	j->n_rows = job->n_ranks;
+	j->history = MAX(MIN(POINTS_MAX / n, HISTORY_MAX), HISTORY_MIN);
+	j->role = xcalloc(n, sizeof(*j->role));
+	j->node = xcalloc(n, sizeof(*j->node));
+	j->moments = xcalloc(j->history, sizeof(*j->moments));
+	j->points = xcalloc((size_t)n * j->history, sizeof(*j->points));
+	j->kernels = xcalloc(KERNELS_MAX, sizeof(*j->kernels));
+	j->details = xcalloc(n, sizeof(*j->details));
+	j->ranks = xcalloc(n, sizeof(*j->ranks));
+	for (uint32_t row = 0; row < j->n_rows; row++) {
+		j->ranks[row].row = row;
+		j->details[row].w1_kernel = j->details[row].host_what = NO_ID;
+	}
+	j->n_roles = 1;
+	nodes_find(j);
+	return j;
+}
+
+/* Forgets the older half of the history. */
+static void forget(struct judge *j)
+{
+	uint32_t half = j->history / 2, keep = j->n_steps - half;
+
+	for (uint32_t t = 0; t < half; t++)
+		if (j->moments[t].replay) {
+			j->replay_bytes -= j->moments[t].replay->bytes;
+			replay_free(j->moments[t].replay);
+		}
+	memmove(j->moments, j->moments + half, keep * sizeof(*j->moments));
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		memmove(point_of(j, row, 0), point_of(j, row, half), keep * sizeof(struct point));
+	for (uint32_t k = 0; k < j->n_kernels; k++) {
+		float *all[] = { j->kernels[k].typical, j->kernels[k].total };
+
+		for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+			memmove(all[i], all[i] + half, keep * sizeof(float));
+			memset(all[i] + keep, 0, half * sizeof(float));
+		}
+	}
+	for (size_t u = 0; u < j->links.n; u++) {
+		float *all[] = { j->links.v[u].spent, j->links.v[u].expected, j->links.v[u].bytes };
+
+		for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+			memmove(all[i], all[i] + half, keep * sizeof(float));
+			memset(all[i] + keep, 0, half * sizeof(float));
+		}
+	}
+	j->dropped_steps += half;
+	j->n_steps = keep;
+}
+
+static void take_points(struct judge *j, struct step *const *steps, uint32_t t)
+{
+	struct moment *m = &j->moments[t];
+	_cleanup_free_ double *walls = xmalloc((j->n_rows + 1) * sizeof(*walls));
+
+	for (uint32_t row = 0; row < j->n_rows; row++) {
+		const struct step *s = steps[row];
+		struct point *p = point_of(j, row, t);
+
+		if (!s) {
+			*p = (struct point){ .own = -1 };
+			continue;
+		}
+		*p = (struct point){
+			.own = (float)s->own_ns,
+			.wall = (float)s->wall_ns,
+			.stall = (float)s->longest_stall_ns,
+			.part = { [BLAME_COMPUTE] = (float)(s->own[OWN_COMPUTE] + s->own[OWN_COPY]),
+				  [BLAME_HOST] = (float)(s->own[OWN_HOST] + s->own[OWN_LAUNCH]),
+				  [BLAME_DATA] = (float)s->own[OWN_DATA],
+				  [BLAME_SAVE] = (float)s->own[OWN_SAVE] },
+		};
+		m->flags |= s->flags;
+		m->start_ns = m->n_rows ? MIN(m->start_ns, s->start_ns) : s->start_ns;
+		walls[m->n_rows++] = (double)s->wall_ns;
+		*vec_push(&j->ranks[row].steps) =
+		    (struct report_step){ s->number, s->mark_ns ? s->mark_ns : s->wall_ns };
+	}
+	m->wall = m->n_rows ? lower_median(walls, m->n_rows) : 0;
+}
+
+static void take_ops(struct judge *j, struct step *const *steps, uint64_t number)
+{
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		for (uint32_t i = 0; steps[row] && i < steps[row]->n_comms; i++) {
+			const struct step_comm *c = &steps[row]->comms[i];
+			bool small = c->bytes <= 64 * (uint64_t)c->count;
+			uint64_t key =
+			    hash_mix(hash_mix(j->job->group_of[row][c->group], c->op), small);
+			size_t k = 0;
+
+			while (k < j->ops.n && j->ops.v[k].key != key)
+				k++;
+			if (k == j->ops.n) {
+				if (k == 4096) /* groups without end: this sign is not for them */
+					continue;
+				*vec_push(&j->ops) = (struct op_seen){ .key = key, .op = c->op };
+			}
+			if (j->ops.v[k].steps &&
+			    j->ops.v[k].at[(j->ops.v[k].steps - 1) % OP_MOMENTS] == number)
+				continue;
+			j->ops.v[k].at[j->ops.v[k].steps++ % OP_MOMENTS] = number;
+		}
+}
+
+static struct waited *waited_of(struct judge *j, const struct paired *in)
+{
+	uint32_t desc = j->job->groups[in->group].desc;
+	size_t i = 0;
+
+	while (i < j->waits.n && (j->waits.v[i].op != in->op || j->waits.v[i].desc != desc))
+		i++;
+	if (i == j->waits.n)
+		*vec_push(&j->waits) = (struct waited){ .desc = desc, .op = in->op };
+	return &j->waits.v[i];
+}
+
+/* Who came last and who waited: the last to arrive has the shortest duration, the others' extra is
+ * waiting. */
+static void take_waits(struct judge *j, const struct pairing *p, struct step *const *steps)
+{
+	double least = fmax(ARRIVAL_LEAST_NS, ARRIVAL_SCATTERS * p->scatter);
+	struct waited *waited;
+
+	for (size_t i = 0; i < p->insts.n; i++) {
+		const struct paired *in = &p->insts.v[i];
+
+		if (!in->together || in->broken || in->members < 2 ||
+		    in->longest - in->shortest < least)
+			continue;
+		waited = waited_of(j, in);
+		waited->count++;
+		for (uint32_t k = 0; k < in->members; k++) {
+			const struct paired_member *m = &p->members.v[in->first_member + k];
+			double d = coll_ns(&steps[m->row]->colls[m->coll]);
+
+			waited->ns += d - in->shortest;
+			j->ranks[m->row].arrived_last += d <= in->shortest;
+			j->ranks[m->row].wait_ns += (int64_t)(d - in->shortest);
+		}
+	}
+}
+
+/* Compares kernels and phases of rows that look slow at this step, with a first, rough reference.
+ */
+static void take_details(struct judge *j, struct step *const *steps, uint32_t t)
+{
+	_cleanup_free_ double *x = xmalloc((j->n_rows + 1) * sizeof(*x));
+	uint32_t peers[DETAIL_PEERS];
+
+	for (uint32_t role = 0; role < j->n_roles; role++) {
+		size_t n = 0, n_peers = 0;
+		double own, limit = DETAIL_SHARE * j->moments[t].wall;
+
+		for (uint32_t row = 0; row < j->n_rows; row++)
+			if (j->role[row] == role && steps[row])
+				x[n++] = (double)point_of(j, row, t)->own;
+		if (n < 2)
+			continue;
+		own = robust_reference(x, n);
+		for (uint32_t row = 0; row < j->n_rows && n_peers < DETAIL_PEERS; row++)
+			if (j->role[row] == role && steps[row] &&
+			    (double)point_of(j, row, t)->own <= own + limit / 2)
+				peers[n_peers++] = row;
+		for (uint32_t row = 0; row < j->n_rows; row++)
+			if (j->role[row] == role && steps[row] &&
+			    (double)point_of(j, row, t)->own > own + limit)
+				kernel_details(j, steps, row, peers, n_peers);
+	}
+}
+
+int judge_step(struct judge *j, uint64_t number, struct step *const *steps)
+{
+	struct pairing p;
+	struct moment *m;
+	uint32_t t;
+
+	if (j->n_steps == j->history)
+		forget(j);
+	t = j->n_steps;
+	m = &j->moments[t];
+	*m = (struct moment){ .number = number };
+	take_points(j, steps, t);
+	if (!m->n_rows)
+		return 0;
+	if (!t && !j->dropped_steps)
+		roles_find(j, steps);
+	j->n_steps++;
+	take_ops(j, steps, number);
+	pair_step(j, steps, &p);
+	take_waits(j, &p, steps);
+	m->replay = replay_build(j, steps, &p);
+	link_step(j, &p, m->replay, t);
+	for (uint32_t row = 0; row < j->n_rows && !t; row++)
+		if (steps[row])
+			point_of(j, row, t)->part[BLAME_LATE] = (float)m->replay->late[row];
+	j->replay_bytes += m->replay->bytes;
+	for (uint32_t old = 0; j->replay_bytes > REPLAY_BYTES_MAX && old < t; old++)
+		if (j->moments[old].replay) { /* the oldest goes first */
+			j->replay_bytes -= j->moments[old].replay->bytes;
+			replay_free(j->moments[old].replay);
+			j->moments[old].replay = NULL;
+		}
+	kernel_step(j, steps, t);
+	take_details(j, steps, t);
+	pair_done(&p);
+	return 0;
+}
+
+static void report_ranks(struct judge *j, struct report *report)
+{
+	VEC(double) ms = { 0 };
+
+	for (uint32_t row = 0; row < j->n_rows; row++) {
+		for (size_t i = 0; i < j->ranks[row].steps.n; i++)
+			*vec_push(&ms) = (double)j->ranks[row].steps.v[i].mark_ns / 1e6;
+		*vec_push(&report->ranks) = j->ranks[row];
+		j->ranks[row].steps.v = NULL;
+	}
+	report->step_ms_median = ms.n ? stats_median(ms.v, ms.n) : NAN;
+	report->step_ms_p99 = ms.n ? stats_quantile(ms.v, ms.n, 0.99) : NAN;
+	report->unpaired = j->unpaired;
+	free(ms.v);
+}
+
+static int by_severity(const void *a, const void *b)
+{
+	const struct finding *x = a, *y = b;
+	double lx = isnan(x->step_ms_lost) ? 0 : x->step_ms_lost * MAX(x->lost_gpu_hours, 1e-12);
+	double ly = isnan(y->step_ms_lost) ? 0 : y->step_ms_lost * MAX(y->lost_gpu_hours, 1e-12);
+
+	if (x->severity != y->severity)
+		return x->severity < y->severity ? -1 : 1;
+	if (x->lost_gpu_hours > y->lost_gpu_hours || x->lost_gpu_hours < y->lost_gpu_hours)
+		return x->lost_gpu_hours > y->lost_gpu_hours ? -1 : 1;
+	if (lx > ly || lx < ly)
+		return lx > ly ? -1 : 1;
+	return strcmp(x->id, y->id);
+}
+
+int judge_finish(struct judge *j, struct report *report)
+{
+	report->verdict = j->n_steps ? VERDICT_HEALTHY : VERDICT_INSUFFICIENT;
+	if (j->dropped_steps)
+		*vec_push(&report->assumed) =
+		    report_printf(report, "only the last %u of %" PRIu64 " steps are judged",
+				  j->n_steps, j->dropped_steps + j->n_steps);
+	if (j->n_steps)
+		job_findings(j, report);
+	if (report->findings.n)
+		qsort(report->findings.v, report->findings.n, sizeof(*report->findings.v),
+		      by_severity);
+	if (report->findings.n && report->findings.v[0].severity != SEVERITY_NOTE)
+		report->verdict = VERDICT_SLOW;
+	for (size_t i = 0; i < report->findings.n; i++)
+		for (size_t k = 0; k < report->findings.v[i].culprits.n; k++)
+			j->ranks[report->findings.v[i].culprits.v[k]].suspect = true;
+	report_ranks(j, report);
+	return 0;
+}
+
+struct judge *judge_free(struct judge *j)
+{
+	if (!j)
+		return NULL;
+	for (uint32_t t = 0; t < j->n_steps; t++)
+		replay_free(j->moments[t].replay);
+	for (uint32_t k = 0; k < j->n_kernels; k++) {
+		free(j->kernels[k].typical);
+		free(j->kernels[k].total);
+	}
+	for (size_t u = 0; u < j->links.n; u++) {
+		free(j->links.v[u].spent);
+		free(j->links.v[u].expected);
+		free(j->links.v[u].bytes);
+	}
+	for (uint32_t row = 0; row < j->n_rows; row++) {
+		free(j->details[row].kernels.v);
+		free(j->details[row].phases.v);
+		free(j->ranks[row].steps.v);
+	}
+	for (size_t i = 0; i < j->entries.n; i++) {
+		free(j->entries.v[i].rows.v);
+		free(j->entries.v[i].units.v);
+	}
+	intern_done(&j->link_ids);
+	free(j->entries.v);
+	free(j->links.v);
+	free(j->ops.v);
+	free(j->waits.v);
+	free(j->role);
+	free(j->node);
+	free(j->moments);
+	free(j->points);
+	free(j->kernels);
+	free(j->kernel_of_name);
+	free(j->details);
+	free(j->ranks);
+	free(j->ref);
+	free(j);
+	return NULL;
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * judge_internal.h - what the files of judge share. Nothing outside src/judge includes it.
+ *
+ * A step is used up when it comes: its collectives are paired and become the replay of the step,
+ * its numbers become one point a row of a bounded history. At the end excesses, windows, causes and
+ * what-ifs are taken from the history and the kept replays.
+ */
+#pragma once
+#include "base/arena.h"
+#include "judge/judge.h"
+
+/* What a rank can be blamed for: the parts of its own time, grouped as people act on them. */
+enum blame {
+	BLAME_COMPUTE, /* OWN_COMPUTE and OWN_COPY */
+	BLAME_HOST,    /* OWN_HOST and OWN_LAUNCH */
+	BLAME_DATA,
+	BLAME_SAVE,
+	BLAME_LATE, /* it entered the first step given later than the others */
+	BLAMES,
+};
+
+/* One row at one step, in nanoseconds. own < 0: the row has no such step. */
+struct point {
+	float own, wall;
+	float part[BLAMES];
+	float stall; /* longest single stretch without work, host's */
+};
+
+#define POINTS_MAX	 (1u << 22) /* of all rows together, 32 bytes each */
+#define HISTORY_MAX	 1024u	    /* steps */
+#define HISTORY_MIN	 64u
+#define REPLAY_BYTES_MAX ((size_t)64 << 20)
+
+/* One step of the whole job. */
+struct moment {
+	uint64_t number;
+	int64_t start_ns;
+	uint32_t flags;	       /* of all rows together */
+	uint32_t n_rows;       /* that have the step */
+	double wall;	       /* lower median over rows */
+	enum comm_op odd_op;   /* an operation that other steps lack (barrier, ..); COMM_NONE */
+	bool set_aside;	       /* warm-up: shown, never judged */
+	struct replay *replay; /* NULL: not kept */
+};
+
+/* The replay of a step: see slow_replay.c. */
+struct replay_event {
+	double own;    /* own time of the row */
+	uint32_t inst; /* collective */
+	uint32_t
+	    block; /* 0: the row arrives at it; 1: the row cannot go on before it is complete */
+};
+struct replay_inst {
+	double transfer;  /* its duration once all have arrived */
+	float scale;	  /* of transfer, what its peers needed; 1: no doubt about it */
+	uint32_t unit;	  /* of links; NO_ID */
+	uint32_t members; /* rows that arrive */
+};
+struct replay {
+	uint32_t n_rows, n_events, n_insts;
+	uint32_t *first; /* [n_rows + 1] into events */
+	double *late;	 /* [n_rows] how much later than the first the row entered the step */
+	double *end;	 /* [n_rows] own time at the step's end; < 0: absent */
+	struct replay_event *events;
+	struct replay_inst *insts;
+	size_t bytes;
+};
+
+/* What to assume of a step; all of zeros: as it was. */
+struct what_if {
+	const bool *rows;    /* [row] does what its peers did; NULL: nobody */
+	const bool *units;   /* [link unit] is as fast as its like; NULL: none */
+	const double *scale; /* [row] own time times this; NULL: 1 */
+};
+
+/* A collective as all its members saw it. */
+struct paired {
+	uint32_t group; /* row of job groups */
+	enum comm_op op;
+	uint64_t bytes;
+	uint32_t members, first_member; /* into pairing.members */
+	double shortest, longest;	/* durations */
+	bool together;			/* members leave together */
+	bool broken;			/* members contradict each other: not used */
+};
+struct paired_member {
+	uint32_t row;
+	uint32_t coll; /* of the row's step */
+};
+struct pairing {
+	VEC(struct paired) insts;
+	VEC(struct paired_member) members;
+	uint32_t **inst_of; /* [row][coll] -> insts */
+	double *offset;	    /* [row] clock against row 0's clock; NAN: not connected */
+	double scatter;	    /* of ends within a collective, median of the step, ns */
+	struct arena arena;
+};
+
+/* A group, or a pair that sends and receives: its transfer times against those of its like. */
+struct link_unit {
+	uint32_t *rows; /* ascending */
+	uint32_t n_rows;
+	uint32_t group;	    /* row of job groups */
+	uint32_t nodes;	    /* that its rows are spread over */
+	bool p2p, complete; /* complete: all members were given */
+	float *spent;	    /* [step] ns; 0: nothing there */
+	float *
+	    expected; /* [step] ns, from units of the same kind; 0: there is none to compare with */
+	float *bytes; /* [step] */
+};
+
+/* One kernel name over the job. */
+struct kernel_line {
+	uint32_t name;
+	float *typical; /* [step] lower quartile over rows of the mean duration, ns; 0: absent */
+	float *total;	/* [step] lower median over rows of the summed duration, ns */
+};
+#define KERNELS_MAX 512u
+
+/* A kernel or phase of a row, summed over the steps in which the row looked slow. */
+struct detail {
+	uint32_t name;
+	double excess_ns; /* over its peers */
+	double base_ns;	  /* what its peers needed */
+};
+/* What differed on a row while its step looked slow. */
+struct row_detail {
+	VEC(struct detail) kernels;
+	VEC(struct detail) phases;
+	double host_detail[HOST_DETAILS];
+	uint32_t host_what;
+	double host_what_ns;
+	double
+	    w1_ns; /* L3: the largest distance of one kernel's distribution to the group's middle */
+	uint32_t w1_kernel;
+};
+
+/* Rows that slowed the job for one reason at the same steps. */
+struct entry {
+	enum blame blame;
+	enum cause cause;
+	VEC(uint32_t) rows;
+	bool *on; /* [step] */
+	uint32_t n_on;
+	double mass_ns;	 /* summed excess over rows and steps */
+	double mean_ns;	 /* excess a row and step that is on */
+	double base_ns;	 /* what its peers needed there */
+	double strength; /* excess in units of the noise */
+	double saved_ns; /* by what-if, summed over the steps that are on and kept */
+	double spent_ns; /* the same steps as replayed with the fault */
+	uint32_t windows;
+	bool doubt_half;     /* about half of the peers are slow and there is no past */
+	VEC(uint32_t) units; /* comm-link: what is slow */
+	double ratio;	     /* and by how much, against its like */
+	uint32_t node;	     /* a whole node; NO_ID */
+	uint32_t kernel;     /* kernel-regression: interned name */
+	uint32_t stage;	     /* pipeline-imbalance */
+	bool common;	     /* on all ranks alike: nobody is blamed */
+	bool unseen;	     /* whoever it is was not given */
+};
+
+/* A kind of collective, to find the one that other steps lack. */
+#define OP_MOMENTS 8u
+struct op_seen {
+	uint64_t key; /* operation, group, whether it is small */
+	uint32_t steps;
+	uint64_t at[OP_MOMENTS]; /* numbers of the first of these steps */
+	enum comm_op op;
+};
+
+/* Time that all ranks together waited in one operation of one kind of group. */
+struct waited {
+	uint32_t desc; /* of the group, interned; NO_ID */
+	enum comm_op op;
+	double ns;
+	uint64_t count;
+};
+
+struct judge {
+	struct job *job;
+	struct judge_options options;
+	uint32_t n_rows;
+
+	uint32_t *role; /* [row] ranks that should look alike */
+	uint32_t n_roles;
+	bool staged;	/* roles are pipeline stages, in order */
+	uint32_t *node; /* [row] */
+	uint32_t n_nodes;
+	bool nodes_known; /* by host names or GPU indices */
+
+	uint32_t n_steps, history; /* steps kept, at most history */
+	uint64_t dropped_steps;
+	struct moment *moments; /* [history] */
+	struct point *points;	/* [row * history + step] */
+	size_t replay_bytes;
+
+	VEC(struct link_unit) links;
+	struct intern link_ids; /* keys of links */
+	struct kernel_line *kernels;
+	uint32_t n_kernels;
+	uint32_t *kernel_of_name; /* [names] -> kernels */
+	uint32_t kernel_of_name_n;
+	struct row_detail *details; /* [row] */
+	struct report_rank *ranks;  /* [row], moved into the report at the end */
+	uint64_t paired, unpaired, incomplete;
+	VEC(struct waited) waits; /* by operation and group */
+	VEC(struct op_seen) ops;
+
+	/* filled by judge_finish */
+	float *ref; /* [role * history + step][BLAMES + 1]: what peers needed; last: own */
+	double sigma[BLAMES];
+	VEC(struct entry) entries;
+};
+
+static inline struct point *point_of(const struct judge *j, uint32_t row, uint32_t t)
+{
+	return &j->points[(size_t)row * j->history + t];
+}
+static inline float *ref_of(const struct judge *j, uint32_t role, uint32_t t)
+{
+	return &j->ref[((size_t)role * j->history + t) * (BLAMES + 1)];
+}
+static inline double coll_ns(const struct step_coll *c)
+{
+	return (double)(c->end_ns - c->start_ns);
+}
+
+/* The middle that faults do not move: the lower median, or the middle of a tight faster mode that
+   holds a quarter of the values or more. Reorders x. NAN if n == 0. */
+double robust_reference(double *x, size_t n);
+double lower_median(double *x, size_t n); /* reorders x */
+
+/* slow_role.c */
+void roles_find(struct judge *j, struct step *const *steps);
+void nodes_find(struct judge *j);
+/* slow_pair.c */
+void pair_step(struct judge *j, struct step *const *steps, struct pairing *ret);
+void pair_done(struct pairing *p);
+/* slow_replay.c */
+struct replay *replay_build(struct judge *j, struct step *const *steps, const struct pairing *p);
+/* The length of step t under an assumption. */
+double replay_run(const struct judge *j, const struct replay *r, uint32_t t,
+		  const struct what_if *w);
+void replay_free(struct replay *r);
+/* slow_link.c */
+/* Notes the transfers of a step, and in its replay what they would be at their peers' speed. */
+void link_step(struct judge *j, const struct pairing *p, struct replay *r, uint32_t t);
+void link_entries(struct judge *j);
+/* slow_kernel.c */
+void kernel_step(struct judge *j, struct step *const *steps, uint32_t t);
+void kernel_details(struct judge *j, struct step *const *steps, uint32_t row, const uint32_t *peers,
+		    size_t n_peers);
+bool kernel_regression(struct judge *j, struct report *report);
+/* slow_own.c */
+void own_references(struct judge *j);
+void own_entries(struct judge *j);
+/* slow_job.c */
+void job_set_aside(struct judge *j);
+void job_findings(struct judge *j, struct report *report);
+/* slow_impact.c */
+void entry_impact(struct judge *j, struct entry *e);
+bool imbalance_of_work(struct judge *j, struct entry *ret);
+bool imbalance_of_stages(struct judge *j, struct entry *ret);
+/* slow_report.c */
+void entry_report(struct judge *j, struct report *report, struct entry *e);

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * slow_impact.c - what a suspect costs, by replaying the steps without it; and the two faults that
+ * are nobody's: work that differs from step to step, and stages that differ from the start.
+ */
+#include "base/stats.h"
+#include "judge/judge_internal.h"
+
+#include <math.h>
+
+#define STAGE_MIN      1.05 /* own work of the heaviest stage over the others' middle */
+#define SPREAD_MIN     0.08 /* of the step: the largest excess, mean over steps, for uneven work */
+#define SPREAD_MIN_CPU 0.25 /* the same where CPUs do the work and share them */
+#define EXPLAINED_MAX  0.6  /* of it, what named ranks may explain */
+
+static bool replayed(const struct judge *j, uint32_t t)
+{
+	return j->moments[t].replay && !j->moments[t].set_aside;
+}
+
+static double run(const struct judge *j, uint32_t t, const struct what_if *w)
+{
+	return replay_run(j, j->moments[t].replay, t, w);
+}
+
+/* Marks what entry e would mend. */
+static void mark(const struct entry *e, bool *rows, bool *units)
+{
+	for (size_t i = 0; i < e->rows.n && e->cause != CAUSE_COMM_LINK; i++)
+		rows[e->rows.v[i]] = true;
+	for (size_t i = 0; i < e->units.n; i++)
+		units[e->units.v[i]] = true;
+}
+
+/* The time saved in its steps by mending it: alone, or last of all, whichever is more: where two
+   faults hide each other, neither saves anything alone. */
+void entry_impact(struct judge *j, struct entry *e)
+{
+	_cleanup_free_ bool *rows = xcalloc(j->n_rows, 1), *all_rows = xcalloc(j->n_rows, 1);
+	_cleanup_free_ bool *but_rows = xcalloc(j->n_rows, 1);
+	_cleanup_free_ bool *units = xcalloc(j->links.n + 1, 1),
+			    *all_units = xcalloc(j->links.n + 1, 1);
+	_cleanup_free_ bool *but_units = xcalloc(j->links.n + 1, 1);
+	double alone = 0, last = 0;
+
+	e->spent_ns = 0;
+	mark(e, rows, units);
+	for (size_t i = 0; i < j->entries.n; i++) {
+		mark(&j->entries.v[i], all_rows, all_units);
+		if (&j->entries.v[i] != e)
+			mark(&j->entries.v[i], but_rows, but_units);
+	}
+	for (uint32_t t = 0; t < j->n_steps; t++) {
+		struct what_if none = { 0 }, mended = { .rows = rows, .units = units };
+		struct what_if all = { .rows = all_rows, .units = all_units };
+		struct what_if but = { .rows = but_rows, .units = but_units };
+		double before;
+
+		if (!e->on[t] || !replayed(j, t))
+			continue;
+		before = run(j, t, &none);
+		e->spent_ns += before;
+		alone += before - run(j, t, &mended);
+		if (j->entries.n > 1)
+			last += run(j, t, &but) - run(j, t, &all);
+	}
+	e->saved_ns = fmax(0, fmax(alone, last));
+}
+
+/* Rank by rank and step by step somebody else has more to do. */
+bool imbalance_of_work(struct judge *j, struct entry *ret)
+{
+	_cleanup_free_ bool *rows = xcalloc(j->n_rows, 1), *named = xcalloc(j->n_rows, 1);
+	struct entry e = { .cause = CAUSE_WORKLOAD_IMBALANCE,
+			   .blame = BLAME_COMPUTE,
+			   .node = NO_ID };
+	double spread = 0, wall = 0, by_named = 0;
+	_cleanup_free_ uint32_t *worst_of = xcalloc(j->n_rows + 1, sizeof(*worst_of));
+	uint32_t different = 0;
+
+	if (j->n_rows < 2)
+		return false;
+	memset(rows, 1, j->n_rows);
+	for (size_t i = 0; i < j->entries.n; i++)
+		for (size_t k = 0; k < j->entries.v[i].rows.n; k++)
+			named[j->entries.v[i].rows.v[k]] = true;
+	e.on = arena_alloc(&j->job->arena, j->n_steps + 1);
+	for (uint32_t t = 0; t < j->n_steps; t++) {
+		double most = 0, saved, before;
+		uint32_t who = NO_ID;
+		struct what_if none = { 0 }, all = { .rows = rows }, but = { .rows = named };
+
+		if (!replayed(j, t))
+			continue;
+		for (uint32_t row = 0; row < j->n_rows; row++) {
+			const float *ref = ref_of(j, j->role[row], t);
+			double x =
+			    (double)(point_of(j, row, t)->part[BLAME_COMPUTE] - ref[BLAME_COMPUTE]);
+
+			if (x > most) {
+				most = x;
+				who = row;
+			}
+		}
+		before = run(j, t, &none);
+		saved = before - run(j, t, &all);
+		e.on[t] = who != NO_ID && most > 0.02 * j->moments[t].wall;
+		if (!e.on[t])
+			continue;
+		different += !worst_of[who]++;
+		e.n_on++;
+		spread += most;
+		wall += j->moments[t].wall;
+		e.saved_ns += fmax(0, saved);
+		e.spent_ns += before;
+		by_named += fmax(0, before - run(j, t, &but));
+	}
+	if (e.n_on < 3 || different < 2 || 2 * e.n_on < j->n_steps ||
+	    spread < (j->job->cpu_job ? SPREAD_MIN_CPU : SPREAD_MIN) * wall)
+		return false;
+	e.mass_ns = spread;
+	e.mean_ns = spread / e.n_on;
+	e.windows = different;
+	*ret = e;
+	return by_named < EXPLAINED_MAX * e.saved_ns;
+}
+
+/* One stage has more work than the others, on all its ranks. */
+bool imbalance_of_stages(struct judge *j, struct entry *ret)
+{
+	struct entry e = { .cause = CAUSE_PIPELINE_IMBALANCE,
+			   .blame = BLAME_COMPUTE,
+			   .node = NO_ID };
+	_cleanup_free_ double *work = xcalloc(j->n_roles, sizeof(*work));
+	_cleanup_free_ double *x = xcalloc(j->n_roles, sizeof(*x));
+	_cleanup_free_ double *scale = xcalloc(j->n_rows, sizeof(*scale));
+	uint32_t heavy = 0;
+	double middle;
+
+	if (!j->staged)
+		return false;
+	e.on = arena_alloc(&j->job->arena, j->n_steps + 1);
+	for (uint32_t role = 0; role < j->n_roles; role++) {
+		for (uint32_t t = 0; t < j->n_steps; t++)
+			work[role] +=
+			    j->moments[t].set_aside ? 0 : (double)ref_of(j, role, t)[BLAME_COMPUTE];
+		x[role] = work[role];
+		heavy = work[role] > work[heavy] ? role : heavy;
+	}
+	middle = lower_median(x, j->n_roles);
+	if (middle <= 0 || work[heavy] < STAGE_MIN * middle)
+		return false;
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		scale[row] = j->role[row] == heavy ? middle / work[heavy] : 1;
+	for (uint32_t t = 0; t < j->n_steps; t++) {
+		struct what_if none = { 0 }, even = { .scale = scale };
+		double before;
+
+		if (!replayed(j, t))
+			continue;
+		e.on[t] = true;
+		e.n_on++;
+		before = run(j, t, &none);
+		e.spent_ns += before;
+		e.saved_ns += fmax(0, before - run(j, t, &even));
+	}
+	e.stage = heavy;
+	e.ratio = work[heavy] / middle;
+	e.mean_ns = work[heavy] / MAX(e.n_on, 1u);
+	e.base_ns = middle / MAX(e.n_on, 1u);
+	*ret = e;
+	return e.n_on > 0;
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * slow_job.c - from the history to findings: what is set aside, who is named, and what all ranks
+ * share.
+ */
+#include "base/stats.h"
+#include "judge/judge_internal.h"
+
+#include <math.h>
+
+#define WARM_UP		 1.3  /* times the usual own work, on all ranks, at the beginning */
+#define STARVED_SHARE	 0.05 /* of the step: all ranks wait for data */
+#define LAUNCH_BOUND	 0.35 /* of the step: all ranks wait for their hosts */
+#define SPIKE		 1.5  /* times the usual step */
+#define REGRESSION_NOTE	 1.1  /* after over before */
+#define REGRESSION_FAULT 1.25
+
+/* Warm-up: the first steps, while all ranks' own work is far above what it is later. */
+void job_set_aside(struct judge *j)
+{
+	_cleanup_free_ double *x = xmalloc((MAX(j->n_rows, j->n_steps) + 1) * sizeof(*x));
+	_cleanup_free_ double *own = xcalloc(j->n_steps + 1, sizeof(*own));
+	double usual;
+
+	for (uint32_t t = 0; t < j->n_steps; t++) {
+		size_t n = 0;
+
+		for (uint32_t row = 0; row < j->n_rows; row++)
+			if (point_of(j, row, t)->own >= 0)
+				x[n++] = (double)point_of(j, row, t)->own;
+		own[t] = n ? lower_median(x, n) : 0;
+	}
+	if (j->n_steps < 4)
+		return;
+	memcpy(x, own, j->n_steps * sizeof(*x));
+	usual = lower_median(x, j->n_steps);
+	for (uint32_t t = 0; t < MAX(1u, j->n_steps / 4); t++) {
+		if (own[t] <= WARM_UP * usual)
+			break;
+		j->moments[t].set_aside = true;
+		j->moments[t].flags |= STEP_WARM_UP;
+	}
+}
+
+/* Operations that few steps have: a barrier, the gather of a save. */
+static void mark_odd_operations(struct judge *j)
+{
+	for (size_t i = 0; i < j->ops.n; i++) {
+		const struct op_seen *o = &j->ops.v[i];
+
+		if (o->steps > MIN(OP_MOMENTS, MAX(1u, j->n_steps / 4)) || j->n_steps < 3)
+			continue;
+		for (uint32_t t = 0; t < j->n_steps; t++)
+			for (uint32_t k = 0; k < o->steps; k++)
+				if (j->moments[t].number == o->at[k] &&
+				    (!j->moments[t].odd_op || o->op == COMM_BARRIER))
+					j->moments[t].odd_op = o->op;
+	}
+}
+
+/* A silent writer: its host idles in just the steps that have an operation the others lack. */
+static void find_saves(struct judge *j)
+{
+	for (size_t i = 0; i < j->entries.n; i++) {
+		struct entry *e = &j->entries.v[i];
+		bool all = e->blame == BLAME_HOST && 4 * e->n_on <= j->n_steps + 3;
+
+		for (uint32_t t = 0; t < j->n_steps; t++)
+			all &= !e->on[t] || j->moments[t].odd_op ||
+			       (j->moments[t].flags & STEP_CHECKPOINT);
+		if (all && e->n_on)
+			e->cause = CAUSE_CHECKPOINT;
+	}
+}
+
+static double common_part(const struct judge *j, uint32_t t, int b, double *x)
+{
+	size_t n = 0;
+
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		if (point_of(j, row, t)->own >= 0)
+			x[n++] =
+			    b < BLAMES
+				? (double)point_of(j, row, t)->part[b]
+				: (double)(point_of(j, row, t)->wall - point_of(j, row, t)->own);
+	return n ? lower_median(x, n) : 0;
+}
+
+/* What every rank spends in one part, when that is much: the job's, not a rank's. */
+static bool common_entry(struct judge *j, enum blame b, double share, struct entry *e)
+{
+	_cleanup_free_ double *x = xmalloc((j->n_rows + 1) * sizeof(*x));
+	double part = 0, wall = 0;
+
+	*e = (struct entry){ .blame = b, .node = NO_ID, .common = true };
+	e->on = arena_alloc(&j->job->arena, j->n_steps + 1);
+	for (uint32_t t = 0; t < j->n_steps; t++) {
+		double now;
+
+		if (j->moments[t].flags & STEP_PARTIAL)
+			continue;
+		now = common_part(j, t, (int)b, x);
+		part += now;
+		wall += j->moments[t].wall;
+		e->on[t] = now > share * j->moments[t].wall;
+		e->n_on += e->on[t];
+	}
+	e->mass_ns = e->saved_ns = part;
+	e->spent_ns = wall;
+	e->mean_ns = part / MAX(j->n_steps, 1u);
+	return wall > 0 && part > share * wall && e->n_on;
+}
+
+static void report_common(struct judge *j, struct report *report, bool data_named, bool save_named)
+{
+	struct entry e;
+
+	if (!data_named && common_entry(j, BLAME_DATA, STARVED_SHARE, &e)) {
+		e.cause = CAUSE_DATA_STARVED;
+		entry_report(j, report, &e);
+	}
+	if (!save_named && common_entry(j, BLAME_SAVE, 0.02, &e)) {
+		e.cause = CAUSE_CHECKPOINT;
+		entry_report(j, report, &e);
+	}
+	if (common_entry(j, BLAME_HOST, LAUNCH_BOUND, &e) && !j->job->cpu_job) {
+		e.cause = CAUSE_HOST_STALL;
+		entry_report(j, report, &e);
+	}
+}
+
+static size_t judged_walls(const struct judge *j, double *x, uint32_t *at)
+{
+	size_t n = 0;
+
+	for (uint32_t t = 0; t < j->n_steps; t++)
+		if (!j->moments[t].set_aside && !(j->moments[t].flags & STEP_PARTIAL)) {
+			at[n] = t;
+			x[n++] = j->moments[t].wall;
+		}
+	return n;
+}
+
+/* L1: the job got slower since a step and nobody was named for it. */
+static void report_regression(struct judge *j, struct report *report)
+{
+	_cleanup_free_ double *x = xmalloc((j->n_steps + 1) * sizeof(*x));
+	_cleanup_free_ double *y = xmalloc((j->n_steps + 1) * sizeof(*y));
+	_cleanup_free_ uint32_t *at = xmalloc((j->n_steps + 1) * sizeof(*at));
+	struct entry e = { .cause = CAUSE_UNKNOWN, .blame = BLAMES, .node = NO_ID, .common = true };
+	size_t n = judged_walls(j, x, at), split = 0;
+	double best = 0, before = 0, after = 0;
+
+	for (size_t k = 3; k + 3 <= n && n >= 7; k++) {
+		double low, high;
+
+		memcpy(y, x, k * sizeof(*y));
+		high = stats_quantile(y, k, 0.9);
+		memcpy(y, x + k, (n - k) * sizeof(*y));
+		low = stats_quantile(y, n - k, 0.1);
+		if (low - high > best) {
+			best = low - high;
+			split = k;
+		}
+	}
+	if (!split)
+		return;
+	memcpy(y, x, split * sizeof(*y));
+	before = stats_median(y, split);
+	memcpy(y, x + split, (n - split) * sizeof(*y));
+	after = stats_median(y, n - split);
+	if (after < REGRESSION_NOTE * before)
+		return;
+	e.on = arena_alloc(&j->job->arena, j->n_steps + 1);
+	for (size_t i = split; i < n; i++) {
+		e.on[at[i]] = true;
+		e.n_on++;
+		e.spent_ns += x[i];
+		e.saved_ns += fmax(0, x[i] - before);
+	}
+	e.ratio = after / before;
+	e.mean_ns = after;
+	e.base_ns = before;
+	e.mass_ns = e.saved_ns;
+	e.windows = 1;
+	e.strength = after > REGRESSION_FAULT * before ? 1 : 0;
+	entry_report(j, report, &e);
+}
+
+/* L1: steps far above the usual ones that nobody was named for. */
+static void report_spikes(struct judge *j, struct report *report, const bool *explained)
+{
+	_cleanup_free_ double *x = xmalloc((j->n_steps + 1) * sizeof(*x));
+	_cleanup_free_ uint32_t *at = xmalloc((j->n_steps + 1) * sizeof(*at));
+	struct entry e = { .cause = CAUSE_UNKNOWN, .blame = BLAMES, .node = NO_ID, .common = true };
+	size_t n = judged_walls(j, x, at);
+	double usual = n >= 5 ? lower_median(x, n) : INFINITY;
+
+	e.on = arena_alloc(&j->job->arena, j->n_steps + 1);
+	for (uint32_t t = 0; t < j->n_steps; t++) {
+		if (j->moments[t].set_aside || explained[t] || j->moments[t].wall < SPIKE * usual)
+			continue;
+		e.on[t] = true;
+		e.n_on++;
+		e.spent_ns += j->moments[t].wall;
+		e.saved_ns += j->moments[t].wall - usual;
+	}
+	if (!e.n_on || 4 * e.n_on > n)
+		return;
+	e.mean_ns = e.spent_ns / e.n_on;
+	e.base_ns = usual;
+	e.ratio = e.mean_ns / usual;
+	e.mass_ns = e.saved_ns;
+	entry_report(j, report, &e);
+}
+
+/* Entries that are only the restless part of uneven work: too few steps, and not most of the loss.
+ */
+static void drop_restless(struct judge *j)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < j->entries.n; i++) {
+		struct entry *e = &j->entries.v[i];
+
+		if (e->blame == BLAME_COMPUTE && e->cause != CAUSE_COMM_LINK) {
+			free(e->rows.v);
+			continue;
+		}
+		j->entries.v[n++] = *e;
+	}
+	j->entries.n = n;
+}
+
+static void report_entries(struct judge *j, struct report *report, bool *explained, bool *data,
+			   bool *save)
+{
+	for (size_t i = 0; i < j->entries.n; i++)
+		entry_impact(j, &j->entries.v[i]);
+	for (size_t i = 0; i < j->entries.n; i++) {
+		struct entry *e = &j->entries.v[i];
+
+		*data |= e->cause == CAUSE_DATA_STARVED;
+		*save |= e->cause == CAUSE_CHECKPOINT;
+		for (uint32_t t = 0; t < j->n_steps; t++)
+			explained[t] |= e->on[t];
+		entry_report(j, report, e);
+	}
+}
+
+void job_findings(struct judge *j, struct report *report)
+{
+	_cleanup_free_ bool *explained = xcalloc(j->n_steps + 1, 1);
+	struct entry work = { 0 }, stages = { 0 };
+	bool uneven, staged, data = false, save = false, named;
+
+	job_set_aside(j);
+	mark_odd_operations(j);
+	own_references(j);
+	own_entries(j);
+	find_saves(j);
+	link_entries(j);
+	uneven = imbalance_of_work(j, &work);
+	if (uneven)
+		drop_restless(j);
+	staged = imbalance_of_stages(j, &stages);
+	report_entries(j, report, explained, &data, &save);
+	named = j->entries.n > 0;
+	if (uneven)
+		entry_report(j, report, &work);
+	if (staged)
+		entry_report(j, report, &stages);
+	named |= kernel_regression(j, report);
+	report_common(j, report, data, save);
+	if (!named && !uneven)
+		report_regression(j, report);
+	report_spikes(j, report, explained);
+}

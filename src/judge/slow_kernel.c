@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * slow_kernel.c - L3: kernels. One that got slower on all ranks since a step, and which kernel or
+ * phase it is in which a suspect differs from its peers.
+ *
+ * A kernel's speed in a step is the lower quartile over ranks of its mean duration, so that
+ * stragglers do not move it. Longer sequences slow all kernels of a step alike; that common factor
+ * is taken out first.
+ */
+#include "base/stats.h"
+#include "judge/judge_internal.h"
+
+#include <math.h>
+
+#define SHARE_MIN      0.005 /* of the step's compute, for a kernel to be watched at all */
+#define REGRESSION_MIN 1.1   /* after over before */
+#define DETAILS_MAX    64u
+
+struct sample {
+	uint32_t name, row;
+	float mean, sum;
+};
+
+static int by_name(const void *a, const void *b)
+{
+	const struct sample *x = a, *y = b;
+
+	if (x->name != y->name)
+		return x->name < y->name ? -1 : 1;
+	return x->row < y->row ? -1 : x->row > y->row;
+}
+
+static struct kernel_line *line_of(struct judge *j, uint32_t name)
+{
+	uint32_t old = j->kernel_of_name_n;
+
+	if (name >= old) {
+		j->kernel_of_name_n = MAX(name + 1, old * 2);
+		j->kernel_of_name =
+		    xrealloc(j->kernel_of_name, j->kernel_of_name_n * sizeof(*j->kernel_of_name));
+		for (uint32_t i = old; i < j->kernel_of_name_n; i++)
+			j->kernel_of_name[i] = NO_ID;
+	}
+	if (j->kernel_of_name[name] == NO_ID) {
+		struct kernel_line *k;
+
+		if (j->n_kernels == KERNELS_MAX)
+			return NULL;
+		k = &j->kernels[j->n_kernels];
+		k->name = name;
+		k->typical = xcalloc(j->history, sizeof(*k->typical));
+		k->total = xcalloc(j->history, sizeof(*k->total));
+		j->kernel_of_name[name] = j->n_kernels++;
+	}
+	return &j->kernels[j->kernel_of_name[name]];
+}
+
+/* All streams of one kernel name on a row are one sample. */
+static size_t take_samples(const struct judge *j, struct step *const *steps, struct sample **ret)
+{
+	VEC(struct sample) all = { 0 };
+	size_t n = 0;
+
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		for (uint32_t i = 0; steps[row] && i < steps[row]->n_kernels; i++) {
+			const struct step_kernel *k = &steps[row]->kernels[i];
+
+			*vec_push(&all) =
+			    (struct sample){ k->name, row, (float)k->count, (float)k->sum_ns };
+		}
+	if (all.n)
+		qsort(all.v, all.n, sizeof(*all.v), by_name);
+	for (size_t i = 0; i < all.n; i++) {
+		if (n && all.v[n - 1].name == all.v[i].name && all.v[n - 1].row == all.v[i].row) {
+			all.v[n - 1].mean += all.v[i].mean;
+			all.v[n - 1].sum += all.v[i].sum;
+		} else {
+			all.v[n++] = all.v[i];
+		}
+	}
+	for (size_t i = 0; i < n; i++)
+		all.v[i].mean = all.v[i].mean > 0 ? all.v[i].sum / all.v[i].mean : 0;
+	*ret = all.v;
+	return n;
+}
+
+void kernel_step(struct judge *j, struct step *const *steps, uint32_t t)
+{
+	_cleanup_free_ struct sample *s = NULL;
+	size_t n = take_samples(j, steps, &s);
+	_cleanup_free_ double *x = xmalloc((n + 1) * sizeof(*x));
+
+	for (size_t i = 0, k; i < n; i = k) {
+		struct kernel_line *line = line_of(j, s[i].name);
+
+		for (k = i; k < n && s[k].name == s[i].name; k++)
+			x[k - i] = (double)s[k].mean;
+		if (!line)
+			continue;
+		line->typical[t] = (float)stats_quantile(x, k - i, 0.25);
+		for (size_t q = i; q < k; q++)
+			x[q - i] = (double)s[q].sum;
+		line->total[t] = (float)lower_median(x, k - i);
+	}
+}
+
+static struct detail *detail_of(struct detail **v, size_t *n, size_t *cap, uint32_t name)
+{
+	for (size_t i = 0; i < *n; i++)
+		if ((*v)[i].name == name)
+			return &(*v)[i];
+	if (*n == DETAILS_MAX)
+		return NULL;
+	*v = vec_reserve(*v, cap, *n + 1, sizeof(**v));
+	(*v)[*n] = (struct detail){ .name = name };
+	return &(*v)[(*n)++];
+}
+
+static const struct step_kernel *kernel_named(const struct step *s, uint32_t name)
+{
+	for (uint32_t i = 0; i < s->n_kernels; i++)
+		if (s->kernels[i].name == name)
+			return &s->kernels[i];
+	return NULL;
+}
+
+/* L3: the distance of the row's distribution of a kernel to the middle one of its peers: the
+   average of their quantile functions, O(peers), after the design's rule on distances. */
+static double distance_to_middle(struct step *const *steps, const struct step_kernel *own,
+				 const uint32_t *peers, size_t n_peers)
+{
+	double sum = 0, q;
+	const int points = 16;
+
+	for (int i = 0; i < points; i++) {
+		double middle = 0, n = 0;
+
+		q = (i + 0.5) / points;
+		for (size_t k = 0; k < n_peers; k++) {
+			const struct step_kernel *p = kernel_named(steps[peers[k]], own->name);
+
+			if (p && p->hist.count) {
+				middle += hist_quantile_ns(&p->hist, q);
+				n++;
+			}
+		}
+		if (n > 0)
+			sum += fabs(hist_quantile_ns(&own->hist, q) - middle / n);
+	}
+	return sum / points;
+}
+
+static void phase_details(struct row_detail *d, struct step *const *steps, const struct step *s,
+			  const uint32_t *peers, size_t n_peers, double *x)
+{
+	for (uint32_t i = 0; i < s->n_phases; i++) {
+		const struct step_phase *ph = &s->phases[i];
+		struct detail *line;
+		size_t n = 0;
+		double base;
+
+		for (size_t k = 0; k < n_peers; k++)
+			for (uint32_t q = 0; q < steps[peers[k]]->n_phases; q++) {
+				const struct step_phase *o = &steps[peers[k]]->phases[q];
+
+				if (o->name == ph->name)
+					x[n++] = (double)(o->gpu_ns ? o->gpu_ns : o->exposed_ns);
+			}
+		if (!n)
+			continue;
+		base = lower_median(x, MIN(n, n_peers));
+		line = detail_of(&d->phases.v, &d->phases.n, &d->phases.cap, ph->name);
+		if (line) {
+			line->excess_ns +=
+			    (double)(ph->gpu_ns ? ph->gpu_ns : ph->exposed_ns) - base;
+			line->base_ns += base;
+		}
+	}
+}
+
+void kernel_details(struct judge *j, struct step *const *steps, uint32_t row, const uint32_t *peers,
+		    size_t n_peers)
+{
+	struct row_detail *d = &j->details[row];
+	const struct step *s = steps[row];
+	_cleanup_free_ double *x = xmalloc((n_peers * 4 + 4) * sizeof(*x));
+	double worst = 0;
+	const struct step_kernel *suspect = NULL;
+
+	for (uint32_t i = 0; i < s->n_kernels; i++) {
+		const struct step_kernel *own = &s->kernels[i];
+		struct detail *line;
+		size_t n = 0;
+		double excess, base;
+
+		for (size_t k = 0; k < n_peers; k++) {
+			const struct step_kernel *p = kernel_named(steps[peers[k]], own->name);
+
+			if (p)
+				x[n++] = (double)p->sum_ns;
+		}
+		if (!n)
+			continue;
+		base = lower_median(x, n);
+		excess = (double)own->sum_ns - base;
+		line = detail_of(&d->kernels.v, &d->kernels.n, &d->kernels.cap, own->name);
+		if (line) {
+			line->excess_ns += excess;
+			line->base_ns += base;
+		}
+		if (excess > worst) {
+			worst = excess;
+			suspect = own;
+		}
+	}
+	if (suspect) {
+		double w1 = distance_to_middle(steps, suspect, peers, n_peers);
+
+		if (w1 > d->w1_ns) {
+			d->w1_ns = w1;
+			d->w1_kernel = suspect->name;
+		}
+	}
+	phase_details(d, steps, s, peers, MIN(n_peers, (size_t)64), x);
+	for (int i = 0; i < HOST_DETAILS; i++)
+		d->host_detail[i] += (double)s->host_detail_ns[i];
+	if ((double)s->longest_stall_ns > d->host_what_ns) {
+		d->host_what_ns = (double)s->longest_stall_ns;
+		d->host_what = s->host_what;
+	}
+}
+
+/* The factor common to all kernels of a step: the median of speeds over their own medians. */
+static void common_factors(const struct judge *j, const uint32_t *at, size_t n, double *factor)
+{
+	_cleanup_free_ double *middle = xcalloc(j->n_kernels + 1, sizeof(*middle));
+	_cleanup_free_ double *x = xmalloc((MAX(n, (size_t)j->n_kernels) + 1) * sizeof(*x));
+
+	for (uint32_t k = 0; k < j->n_kernels; k++) {
+		size_t count = 0;
+
+		for (size_t i = 0; i < n; i++)
+			if (j->kernels[k].typical[at[i]] > 0)
+				x[count++] = (double)j->kernels[k].typical[at[i]];
+		middle[k] = count == n ? stats_median(x, count) : 0;
+	}
+	for (size_t i = 0; i < n; i++) {
+		size_t count = 0;
+
+		for (uint32_t k = 0; k < j->n_kernels; k++)
+			if (middle[k] > 0)
+				x[count++] = (double)j->kernels[k].typical[at[i]] / middle[k];
+		factor[i] = count >= 3 ? stats_median(x, count) : 1;
+	}
+}
+
+/* Where x steps up for good: the split with the widest clear gap. 0 if there is none. */
+static size_t step_up(const double *x, size_t n, double *before, double *after)
+{
+	_cleanup_free_ double *y = xmalloc(n * sizeof(*y));
+	double best = 0;
+	size_t split = 0;
+
+	for (size_t k = 2; k + 2 <= n; k++) {
+		double low, high, gap;
+
+		memcpy(y, x, k * sizeof(*y));
+		high = stats_quantile(y, k, 0.9); /* nearly all of before .. */
+		memcpy(y, x + k, (n - k) * sizeof(*y));
+		low = stats_quantile(y, n - k, 0.1); /* .. lies below nearly all of after */
+		gap = low - high;
+		if (gap > best) {
+			best = gap;
+			split = k;
+		}
+	}
+	if (!split)
+		return 0;
+	memcpy(y, x, split * sizeof(*y));
+	*before = stats_median(y, split);
+	memcpy(y, x + split, (n - split) * sizeof(*y));
+	*after = stats_median(y, n - split);
+	return *after > *before * REGRESSION_MIN ? split : 0;
+}
+
+struct regression {
+	uint32_t kernel;
+	size_t split;
+	double before, after, lost_ns;
+};
+
+static struct regression find_regression(const struct judge *j, const uint32_t *at, size_t n)
+{
+	struct regression worst = { .kernel = NO_ID };
+	_cleanup_free_ double *factor = xmalloc((n + 1) * sizeof(*factor));
+	_cleanup_free_ double *x = xmalloc((n + 1) * sizeof(*x));
+
+	common_factors(j, at, n, factor);
+	for (uint32_t k = 0; k < j->n_kernels; k++) {
+		const struct kernel_line *line = &j->kernels[k];
+		struct regression r = { .kernel = k };
+		double wall = 0;
+		size_t i = 0;
+
+		for (; i < n && line->typical[at[i]] > 0; i++)
+			x[i] = (double)line->typical[at[i]] / factor[i];
+		if (i < n || !(r.split = step_up(x, n, &r.before, &r.after)))
+			continue;
+		for (i = r.split; i < n; i++) {
+			r.lost_ns += (double)line->total[at[i]] * (1 - r.before / r.after);
+			wall += j->moments[at[i]].wall;
+		}
+		if (r.lost_ns > SHARE_MIN * wall && r.lost_ns > worst.lost_ns)
+			worst = r;
+	}
+	return worst;
+}
+
+bool kernel_regression(struct judge *j, struct report *report)
+{
+	_cleanup_free_ uint32_t *at = xmalloc((j->n_steps + 1) * sizeof(*at));
+	struct regression r;
+	struct entry e = { .cause = CAUSE_KERNEL_REGRESSION,
+			   .blame = BLAME_COMPUTE,
+			   .node = NO_ID };
+	size_t n = 0;
+
+	for (uint32_t t = 0; t < j->n_steps; t++)
+		if (!j->moments[t].set_aside && !(j->moments[t].flags & STEP_PARTIAL))
+			at[n++] = t;
+	if (n < 5)
+		return false;
+	r = find_regression(j, at, n);
+	if (r.kernel == NO_ID)
+		return false;
+	e.on = arena_alloc(&j->job->arena, j->n_steps + 1);
+	for (size_t i = r.split; i < n; i++) {
+		e.on[at[i]] = true;
+		e.n_on++;
+		e.spent_ns += j->moments[at[i]].wall;
+	}
+	e.mass_ns = e.saved_ns = r.lost_ns;
+	e.mean_ns = r.after;
+	e.base_ns = r.before;
+	e.ratio = r.after / r.before;
+	e.kernel = j->kernels[r.kernel].name;
+	entry_report(j, report, &e);
+	return true;
+}

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * slow_own.c - L1 and L2: whose own time is longer than that of the ranks that should look alike.
+ *
+ * Excess is measured against the role in the same step, so that what all share (longer sequences,
+ * warm-up) is no excess. The noise is what is left of a row's excess when its own middle is taken
+ * out; a row is blamed for steps that stand clear of it, or for a stretch that does so in sum.
+ */
+#include "base/stats.h"
+#include "judge/judge_internal.h"
+
+#include <math.h>
+
+#define STRONG	     5.0   /* times the noise: one step suffices */
+#define SHARE_STRONG 0.03  /* and at least this share of the step */
+#define SHARE_WEAK   0.012 /* a stretch of steps: this share of each */
+#define SCORE_WEAK   7.0   /* and this many standard errors in sum */
+#define NOISE_FLOOR  0.003 /* of the step */
+#define SAME_STEPS   0.5   /* Jaccard: rows that are slow at the same steps are one finding */
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+double lower_median(double *x, size_t n)
+{
+	if (!n)
+		return NAN;
+	qsort(x, n, sizeof(*x), by_value);
+	return x[(n - 1) / 2];
+}
+
+double robust_reference(double *x, size_t n)
+{
+	double middle = lower_median(x, n); /* sorts */
+
+	if (n < 4)
+		return middle;
+	for (size_t i = (n + 3) / 4 - 1; i + 1 <= (n - 1) / 2; i++) {
+		double width = x[i] - x[0], gap = x[i + 1] - x[i];
+
+		if (i + 1 >= 2 && gap > 0.08 * x[i] && gap > 3 * width)
+			return x[i / 2];
+	}
+	return middle;
+}
+
+static double part_of(const struct point *p, int b)
+{
+	return b == BLAMES ? (double)p->own : (double)p->part[b];
+}
+
+/* A role of one has no peers: its own middle over time, moved by what moved the other roles. */
+static void reference_from_past(struct judge *j, uint32_t role, uint32_t row, const double *common)
+{
+	_cleanup_free_ double *x = xmalloc((j->n_steps + 1) * sizeof(*x));
+
+	for (int b = 0; b <= BLAMES; b++) {
+		size_t n = 0;
+		double middle;
+
+		for (uint32_t t = 0; t < j->n_steps; t++)
+			if (!j->moments[t].set_aside && point_of(j, row, t)->own >= 0)
+				x[n++] = part_of(point_of(j, row, t), b) / common[t];
+		middle = n ? lower_median(x, n) : 0;
+		for (uint32_t t = 0; t < j->n_steps; t++)
+			ref_of(j, role, t)[b] = (float)(middle * common[t]);
+	}
+}
+
+/* How much more than usual the roles that have peers worked at each step. */
+static void common_work(struct judge *j, double *common, const uint32_t *size)
+{
+	_cleanup_free_ double *x = xmalloc((MAX(j->n_rows, j->n_steps) + 1) * sizeof(*x));
+	double usual;
+
+	for (uint32_t t = 0; t < j->n_steps; t++) {
+		size_t n = 0;
+
+		for (uint32_t row = 0; row < j->n_rows; row++)
+			if (size[j->role[row]] > 1 && point_of(j, row, t)->own > 0)
+				x[n++] = (double)point_of(j, row, t)->part[BLAME_COMPUTE];
+		common[t] = n ? lower_median(x, n) : 0;
+	}
+	memcpy(x, common, j->n_steps * sizeof(*x));
+	usual = j->n_steps ? lower_median(x, j->n_steps) : 0;
+	for (uint32_t t = 0; t < j->n_steps; t++)
+		common[t] = usual > 0 && common[t] > 0 ? common[t] / usual : 1;
+}
+
+void own_references(struct judge *j)
+{
+	_cleanup_free_ double *x = xmalloc((j->n_rows + 1) * sizeof(*x));
+	_cleanup_free_ double *common = xmalloc((j->n_steps + 1) * sizeof(*common));
+	_cleanup_free_ uint32_t *size = xcalloc(j->n_roles, sizeof(*size));
+
+	j->ref = xcalloc((size_t)j->n_roles * j->history * (BLAMES + 1), sizeof(*j->ref));
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		size[j->role[row]]++;
+	common_work(j, common, size);
+	for (uint32_t role = 0; role < j->n_roles; role++)
+		for (uint32_t t = 0; size[role] > 1 && t < j->n_steps; t++)
+			for (int b = 0; b <= BLAMES; b++) {
+				size_t n = 0;
+
+				for (uint32_t row = 0; row < j->n_rows; row++)
+					if (j->role[row] == role && point_of(j, row, t)->own >= 0)
+						x[n++] = part_of(point_of(j, row, t), b);
+				if (n)
+					ref_of(j, role, t)[b] =
+					    (float)(b == BLAME_COMPUTE || b == BLAMES
+							? robust_reference(x, n)
+							: lower_median(x, n));
+			}
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		if (size[j->role[row]] == 1)
+			reference_from_past(j, j->role[row], row, common);
+}
+
+static double excess(const struct judge *j, uint32_t row, uint32_t t, int b)
+{
+	return part_of(point_of(j, row, t), b) - (double)ref_of(j, j->role[row], t)[b];
+}
+
+static bool judged(const struct judge *j, uint32_t row, uint32_t t)
+{
+	return !j->moments[t].set_aside && point_of(j, row, t)->own >= 0;
+}
+
+/* What excess is when nothing is wrong: about a row's own middle, and below its role. */
+static double noise_of(const struct judge *j, int b)
+{
+	VEC(double) around = { 0 }, below = { 0 };
+	_cleanup_free_ double *x = xmalloc((j->n_steps + 1) * sizeof(*x));
+	double a, c, wall;
+	size_t steps = 0;
+
+	for (uint32_t row = 0; row < j->n_rows; row++) {
+		size_t n = 0;
+		double middle;
+
+		for (uint32_t t = 0; t < j->n_steps; t++)
+			if (judged(j, row, t))
+				x[n++] = excess(j, row, t, b);
+		middle = n ? lower_median(x, n) : 0;
+		for (size_t i = 0; i < n; i++) {
+			if (n >= 3)
+				*vec_push(&around) = fabs(x[i] - middle);
+			if (x[i] < 0)
+				*vec_push(&below) = -x[i];
+		}
+	}
+	for (uint32_t t = 0; t < j->n_steps; t++)
+		if (!j->moments[t].set_aside)
+			x[steps++] = j->moments[t].wall;
+	wall = steps ? lower_median(x, steps) : 0;
+	a = around.n ? 1.4826 * stats_median(around.v, around.n) : 0;
+	c = below.n ? 1.4826 * stats_median(below.v, below.n) : 0;
+	free(around.v);
+	free(below.v);
+	return fmax(fmax(a, c), NOISE_FLOOR * wall);
+}
+
+/* Steps that stand clear, then those beside them at half that height. Returns how many are on. */
+static uint32_t strong_steps(const struct judge *j, uint32_t row, int b, bool *on)
+{
+	_cleanup_free_ double *x = xmalloc((j->n_steps + 1) * sizeof(*x));
+	double sigma = j->sigma[b], typical;
+	uint32_t n = 0;
+
+	for (uint32_t t = 0; t < j->n_steps; t++) {
+		double e = judged(j, row, t) ? excess(j, row, t, b) : 0;
+
+		on[t] = e > fmax(STRONG * sigma, SHARE_STRONG * j->moments[t].wall) &&
+			excess(j, row, t, BLAMES) > 0.4 * e;
+		if (on[t])
+			x[n++] = e;
+	}
+	if (!n)
+		return 0;
+	typical = lower_median(x, n);
+	n = 0;
+	for (uint32_t t = 0; t < j->n_steps; t++) {
+		double e = judged(j, row, t) ? excess(j, row, t, b) : 0;
+
+		on[t] |= e > fmax(0.5 * typical, fmax(2.5 * sigma, 0.01 * j->moments[t].wall)) &&
+			 excess(j, row, t, BLAMES) > 0.4 * e;
+	}
+	for (uint32_t t = 1; t + 1 < j->n_steps; t++) /* one step that dips is no end */
+		on[t] |= on[t - 1] && on[t + 1] && judged(j, row, t) &&
+			 excess(j, row, t, b) > 0.25 * typical;
+	for (uint32_t t = 0; t < j->n_steps; t++)
+		n += on[t];
+	return n;
+}
+
+/* The stretch with the largest sum of excess above the least that matters (Kadane's scan). */
+static uint32_t weak_stretch(const struct judge *j, uint32_t row, int b, bool *on)
+{
+	double sigma = j->sigma[b], sum = 0, best = 0;
+	uint32_t from = 0, first = 0, last = 0, n = 0;
+	double mean = 0;
+
+	for (uint32_t t = 0; t < j->n_steps; t++) {
+		if (judged(j, row, t))
+			sum += excess(j, row, t, b) - fmax(sigma, SHARE_WEAK * j->moments[t].wall);
+		if (sum <= 0) {
+			sum = 0;
+			from = t + 1;
+		} else if (sum > best) {
+			best = sum;
+			first = from;
+			last = t;
+		}
+	}
+	if (best <= 0)
+		return 0;
+	for (uint32_t t = first; t <= last; t++)
+		if (judged(j, row, t)) {
+			mean += excess(j, row, t, b);
+			n++;
+		}
+	mean /= MAX(n, 1u);
+	if (n < 3 || mean * sqrt(n) < SCORE_WEAK * sigma)
+		return 0;
+	for (uint32_t t = first; t <= last; t++)
+		on[t] = judged(j, row, t);
+	return n;
+}
+
+static void entry_measure(const struct judge *j, struct entry *e)
+{
+	uint32_t n = 0;
+
+	e->mass_ns = e->base_ns = 0;
+	e->n_on = e->windows = 0;
+	for (uint32_t t = 0; t < j->n_steps; t++) {
+		e->n_on += e->on[t];
+		e->windows += e->on[t] && (!t || !e->on[t - 1]);
+		for (size_t i = 0; e->on[t] && i < e->rows.n; i++) {
+			if (!judged(j, e->rows.v[i], t))
+				continue;
+			e->mass_ns += excess(j, e->rows.v[i], t, (int)e->blame);
+			e->base_ns += (double)ref_of(j, j->role[e->rows.v[i]], t)[e->blame];
+			n++;
+		}
+	}
+	e->mean_ns = e->mass_ns / MAX(n, 1u);
+	e->base_ns /= MAX(n, 1u);
+	e->strength = e->mean_ns / j->sigma[e->blame];
+}
+
+static double overlap(const struct judge *j, const bool *a, const bool *b)
+{
+	uint32_t both = 0, any = 0;
+
+	for (uint32_t t = 0; t < j->n_steps; t++) {
+		both += a[t] && b[t];
+		any += a[t] || b[t];
+	}
+	return any ? (double)both / any : 0;
+}
+
+/* The blames of one row: what is small beside another at the same steps goes with it. */
+static void row_entries(struct judge *j, uint32_t row)
+{
+	struct entry own[BLAMES];
+	uint32_t n = 0;
+
+	for (int b = 0; b < BLAMES; b++) {
+		struct entry e = { .blame = (enum blame)b, .node = NO_ID };
+
+		e.on = arena_alloc(&j->job->arena, j->n_steps + 1);
+		if (!strong_steps(j, row, b, e.on) && !weak_stretch(j, row, b, e.on))
+			continue;
+		*vec_push(&e.rows) = row;
+		entry_measure(j, &e);
+		own[n++] = e;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		bool small = false;
+
+		for (uint32_t k = 0; k < n; k++)
+			small |= k != i && own[i].mass_ns < own[k].mass_ns &&
+				 (own[i].mass_ns < 0.35 * own[k].mass_ns ||
+				  overlap(j, own[i].on, own[k].on) > 0.3);
+		if (small)
+			free(own[i].rows.v);
+		else
+			*vec_push(&j->entries) = own[i];
+	}
+}
+
+static int by_mass(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+
+	if (x->mass_ns != y->mass_ns)
+		return x->mass_ns > y->mass_ns ? -1 : 1;
+	return x->rows.v[0] < y->rows.v[0] ? -1 : x->rows.v[0] > y->rows.v[0];
+}
+
+static int by_row(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static enum cause cause_of(const struct entry *e)
+{
+	switch (e->blame) {
+	case BLAME_COMPUTE:
+		return e->windows > 1 ? CAUSE_THROTTLING : CAUSE_COMPUTE_STRAGGLER;
+	case BLAME_DATA:
+		return CAUSE_DATA_STARVED;
+	case BLAME_SAVE:
+		return CAUSE_CHECKPOINT;
+	case BLAME_HOST:
+		return CAUSE_HOST_STALL;
+	default:
+		return CAUSE_UNKNOWN;
+	}
+}
+
+/* Joins rows that are slow for the same reason at the same steps; the largest takes the others in.
+ */
+static void join_entries(struct judge *j)
+{
+	size_t n = 0;
+
+	if (j->entries.n)
+		qsort(j->entries.v, j->entries.n, sizeof(*j->entries.v), by_mass);
+	for (size_t i = 0; i < j->entries.n; i++) {
+		struct entry *e = &j->entries.v[i];
+		size_t k = 0;
+
+		while (k < n && (j->entries.v[k].blame != e->blame ||
+				 overlap(j, j->entries.v[k].on, e->on) < SAME_STEPS))
+			k++;
+		if (k < n) {
+			*vec_push(&j->entries.v[k].rows) = e->rows.v[0];
+			free(e->rows.v);
+		} else {
+			j->entries.v[n++] = *e;
+		}
+	}
+	j->entries.n = n;
+	for (size_t i = 0; i < n; i++) {
+		struct entry *e = &j->entries.v[i];
+
+		qsort(e->rows.v, e->rows.n, sizeof(*e->rows.v), by_row);
+		for (uint32_t t = 0; t < j->n_steps;
+		     t++) { /* a step counts if half of the rows say so */
+			uint32_t high = 0, known = 0;
+
+			for (size_t k = 0; k < e->rows.n; k++) {
+				known += judged(j, e->rows.v[k], t);
+				high +=
+				    judged(j, e->rows.v[k], t) &&
+				    excess(j, e->rows.v[k], t, (int)e->blame) > 0.4 * e->mean_ns;
+			}
+			if (e->rows.n > 1)
+				e->on[t] = known && 2 * high >= known;
+		}
+		entry_measure(j, e);
+		e->cause = cause_of(e);
+	}
+}
+
+/* The rows of one machine, all of those given, are named as the machine. */
+static void name_nodes(struct judge *j)
+{
+	for (size_t i = 0; i < j->entries.n; i++) {
+		struct entry *e = &j->entries.v[i];
+		uint32_t node = j->node[e->rows.v[0]], all = 0, role = 0;
+
+		for (uint32_t row = 0; row < j->n_rows; row++) {
+			all += j->node[row] == node;
+			role += j->role[row] == j->role[e->rows.v[0]];
+		}
+		for (size_t k = 0; k < e->rows.n; k++)
+			if (j->node[e->rows.v[k]] != node)
+				all = 0;
+		e->node = j->n_nodes > 1 && all > 1 && all == e->rows.n ? node : NO_ID;
+		e->doubt_half = e->blame == BLAME_COMPUTE && 2 * e->rows.n >= role &&
+				e->n_on + 1 >= j->n_steps && role > 1;
+	}
+}
+
+void own_entries(struct judge *j)
+{
+	for (int b = 0; b < BLAMES; b++)
+		j->sigma[b] = noise_of(j, b);
+	if (j->n_rows < 2)
+		return;
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		row_entries(j, row);
+	join_entries(j);
+	name_nodes(j);
+}

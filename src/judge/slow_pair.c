@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * slow_pair.c - which collectives of different ranks are one and the same.
+ *
+ * By group and sequence number where the trace has them, else by order within (group, operation,
+ * size). Members of an all-to-all-kind collective leave it together, so collectives give the
+ * offsets between the ranks' clocks; a pairing whose members then do not even overlap contradicts
+ * itself and is not used.
+ */
+#include "base/stats.h"
+#include "judge/judge_internal.h"
+
+#include <math.h>
+
+#define OVERLAP_SLACK_NS 50e3 /* clocks drift inside a step, and time stamps are rounded */
+#define OVERLAP_SCATTERS 8.0  /* of the step's own scatter */
+
+struct key {
+	uint64_t kind;	/* group, operation, size; or sender, receiver, size */
+	uint64_t order; /* sequence number, or how many of this kind came before on the row */
+	uint32_t row, coll;
+};
+
+static int by_kind_row(const void *a, const void *b)
+{
+	const struct key *x = a, *y = b;
+
+	if (x->kind != y->kind)
+		return x->kind < y->kind ? -1 : 1;
+	if (x->row != y->row)
+		return x->row < y->row ? -1 : 1;
+	return x->coll < y->coll ? -1 : x->coll > y->coll;
+}
+
+static int by_kind_order(const void *a, const void *b)
+{
+	const struct key *x = a, *y = b;
+
+	if (x->kind != y->kind)
+		return x->kind < y->kind ? -1 : 1;
+	if (x->order != y->order)
+		return x->order < y->order ? -1 : 1;
+	return x->row < y->row ? -1 : x->row > y->row;
+}
+
+static uint32_t row_of_rank(const struct judge *j, int64_t rank)
+{
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		if (j->job->ranks[row].rank == rank)
+			return row;
+	return NO_ID;
+}
+
+/* The row at the other end of a send or receive; NO_ID if the trace does not tell. */
+static uint32_t peer_row(const struct judge *j, uint32_t row, const struct job_group *g,
+			 int32_t peer)
+{
+	if (g->size == 2 && g->n_rows == 2)
+		return g->rows[0] == row ? g->rows[1] : g->rows[0];
+	if (peer < 0)
+		return NO_ID;
+	for (uint32_t i = 0; i < g->n_ranks; i++) /* a rank of the job, if the group has it */
+		if (g->ranks[i] == (uint32_t)peer)
+			return row_of_rank(j, peer);
+	if ((uint32_t)peer < g->n_ranks) /* else a place in the group */
+		return row_of_rank(j, g->ranks[peer]);
+	if (!g->n_ranks && (uint32_t)peer < g->n_rows && g->n_rows == g->size)
+		return g->rows[peer];
+	return NO_ID;
+}
+
+static bool is_p2p(enum comm_op op)
+{
+	return op == COMM_SEND || op == COMM_RECV || op == COMM_SEND_RECV;
+}
+
+/* The key of one collective; its own row and number if nothing can pair it. */
+static struct key key_of(const struct judge *j, uint32_t row, const struct step *s, uint32_t i)
+{
+	const struct step_coll *c = &s->colls[i];
+	const struct step_comm *m = &s->comms[c->comm];
+	uint32_t gid = j->job->group_of[row][m->group];
+	const struct job_group *g = &j->job->groups[gid];
+	struct key k = { .row = row, .coll = i };
+	uint64_t h = hash_mix(7, gid);
+
+	if (is_p2p(m->op)) {
+		uint32_t peer = peer_row(j, row, g, c->peer);
+
+		if (peer == NO_ID || peer == row || m->op == COMM_SEND_RECV) {
+			k.kind = hash_mix(hash_mix(hash_mix(3, gid), row), i);
+			return k;
+		}
+		h = hash_mix(hash_mix(11, m->op == COMM_SEND ? row : peer),
+			     m->op == COMM_SEND ? peer : row);
+		k.kind = hash_mix(h, c->bytes);
+		return k;
+	}
+	if (c->seq >= 0) {
+		k.kind = hash_mix(h, 1);
+		k.order = (uint64_t)c->seq;
+		return k;
+	}
+	k.kind = hash_mix(hash_mix(h, (uint64_t)m->op + 2), c->bytes);
+	return k;
+}
+
+static void number_in_order(const struct judge *j, struct step *const *steps, struct key *keys,
+			    size_t n)
+{
+	uint64_t order = 0;
+
+	(void)j;
+	qsort(keys, n, sizeof(*keys), by_kind_row);
+	for (size_t i = 0; i < n; i++) {
+		const struct step *s = steps[keys[i].row];
+		const struct step_coll *c = &s->colls[keys[i].coll];
+
+		order = i && keys[i - 1].kind == keys[i].kind && keys[i - 1].row == keys[i].row
+			    ? order + 1
+			    : 0;
+		if (c->seq < 0 || is_p2p(s->comms[c->comm].op))
+			keys[i].order = order;
+	}
+	qsort(keys, n, sizeof(*keys), by_kind_order);
+}
+
+/* One collective from keys[0..n), all alike; a row that comes twice is taken once. */
+static void add_instance(const struct judge *j, struct step *const *steps, const struct key *keys,
+			 size_t n, struct pairing *p)
+{
+	const struct step *s0 = steps[keys[0].row];
+	const struct step_coll *c0 = &s0->colls[keys[0].coll];
+	const struct step_comm *m0 = &s0->comms[c0->comm];
+	struct paired inst = {
+		.group = j->job->group_of[keys[0].row][m0->group],
+		.op = m0->op,
+		.bytes = c0->bytes,
+		.first_member = (uint32_t)p->members.n,
+		.shortest = INFINITY,
+		.together = comm_op_leaves_together(m0->op),
+	};
+
+	for (size_t i = 0; i < n; i++) {
+		const struct step *s = steps[keys[i].row];
+		const struct step_coll *c = &s->colls[keys[i].coll];
+		double d = coll_ns(c);
+
+		if (i && keys[i].row == keys[i - 1].row) { /* numbered twice: of no use as a pair */
+			inst.broken = true;
+			p->inst_of[keys[i].row][keys[i].coll] = (uint32_t)p->insts.n;
+			continue;
+		}
+		if (s->comms[c->comm].op != inst.op && !is_p2p(inst.op))
+			inst.broken = true;
+		inst.shortest = fmin(inst.shortest, d);
+		inst.longest = fmax(inst.longest, d);
+		inst.members++;
+		*vec_push(&p->members) = (struct paired_member){ keys[i].row, keys[i].coll };
+		p->inst_of[keys[i].row][keys[i].coll] = (uint32_t)p->insts.n;
+	}
+	*vec_push(&p->insts) = inst;
+}
+
+struct edge {
+	uint32_t from, to;
+	double difference;
+};
+
+static int by_edge(const void *a, const void *b)
+{
+	const struct edge *x = a, *y = b;
+
+	if (x->from != y->from)
+		return x->from < y->from ? -1 : 1;
+	if (x->to != y->to)
+		return x->to < y->to ? -1 : 1;
+	return x->difference < y->difference ? -1 : x->difference > y->difference;
+}
+
+static const struct step_coll *member_coll(struct step *const *steps, const struct paired_member *m)
+{
+	return &steps[m->row]->colls[m->coll];
+}
+
+/* Edges between the first member and each other one, medians over the step, each pair once. */
+static size_t clock_edges(struct step *const *steps, const struct pairing *p, int64_t base,
+			  struct edge **ret)
+{
+	VEC(struct edge) edges = { 0 };
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->insts.n; i++) {
+		const struct paired *inst = &p->insts.v[i];
+		const struct paired_member *m = &p->members.v[inst->first_member];
+		double end0;
+
+		if (!inst->together || inst->broken || inst->members < 2)
+			continue;
+		end0 = (double)(steps[m->row]->start_ns - base + member_coll(steps, m)->end_ns);
+		for (uint32_t k = 1; k < inst->members; k++) {
+			const struct step_coll *c = member_coll(steps, &m[k]);
+			double end = (double)(steps[m[k].row]->start_ns - base + c->end_ns);
+
+			*vec_push(&edges) = (struct edge){ m->row, m[k].row, end - end0 };
+		}
+	}
+	if (edges.n)
+		qsort(edges.v, edges.n, sizeof(*edges.v), by_edge);
+	for (size_t i = 0, k; i < edges.n; i = k) {
+		for (k = i; k < edges.n && edges.v[k].from == edges.v[i].from &&
+			    edges.v[k].to == edges.v[i].to;)
+			k++;
+		edges.v[n++] = edges.v[i + (k - i) / 2];
+	}
+	*ret = edges.v;
+	return n;
+}
+
+/* Carries known offsets over all edges until nothing new is reached. */
+static bool walk_edges(double *offset, const struct edge *edges, size_t n)
+{
+	bool more = true, any = false;
+
+	for (; more; any |= more) {
+		more = false;
+		for (size_t i = 0; i < n; i++) {
+			double *from = &offset[edges[i].from], *to = &offset[edges[i].to];
+
+			if (!isnan(*from) && isnan(*to))
+				*to = *from + edges[i].difference;
+			else if (isnan(*from) && !isnan(*to))
+				*from = *to - edges[i].difference;
+			else
+				continue;
+			more = true;
+		}
+	}
+	return any;
+}
+
+/* Each row's clock against the first row of its connected part. */
+static void clock_offsets(struct judge *j, struct step *const *steps, struct pairing *p,
+			  int64_t base)
+{
+	_cleanup_free_ struct edge *edges = NULL;
+	size_t n = clock_edges(steps, p, base, &edges);
+	bool more = true;
+
+	p->offset = arena_alloc(&p->arena, j->n_rows * sizeof(*p->offset));
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		p->offset[row] = NAN;
+	while (more) {
+		more = false;
+		for (size_t i = 0; i < n && !more; i++) /* a part that no edge has reached yet */
+			if (isnan(p->offset[edges[i].from]) && isnan(p->offset[edges[i].to])) {
+				p->offset[edges[i].from] = 0;
+				more = true;
+			}
+		more |= walk_edges(p->offset, edges, n);
+	}
+}
+
+struct extent {
+	double last_start, first_end, last_end;
+	uint32_t known;
+};
+
+static struct extent extent_of(struct step *const *steps, const struct pairing *p,
+			       const struct paired *inst, int64_t base)
+{
+	struct extent e = { -INFINITY, INFINITY, -INFINITY, 0 };
+
+	for (uint32_t k = 0; k < inst->members; k++) {
+		const struct paired_member *m = &p->members.v[inst->first_member + k];
+		const struct step_coll *c = member_coll(steps, m);
+		double at = (double)(steps[m->row]->start_ns - base) - p->offset[m->row];
+
+		if (isnan(at))
+			continue;
+		e.known++;
+		e.last_start = fmax(e.last_start, at + (double)c->start_ns);
+		e.first_end = fmin(e.first_end, at + (double)c->end_ns);
+		e.last_end = fmax(e.last_end, at + (double)c->end_ns);
+	}
+	return e;
+}
+
+/* The scatter of ends within a collective; then those whose members were never in it at one time.
+ */
+static void find_contradictions(struct judge *j, struct step *const *steps, struct pairing *p,
+				int64_t base)
+{
+	VEC(double) spreads = { 0 };
+	double slack;
+
+	for (size_t i = 0; i < p->insts.n; i++) {
+		const struct paired *inst = &p->insts.v[i];
+		struct extent e;
+
+		if (!inst->together || inst->broken || inst->members < 2)
+			continue;
+		e = extent_of(steps, p, inst, base);
+		if (e.known >= 2)
+			*vec_push(&spreads) = e.last_end - e.first_end;
+	}
+	p->scatter = spreads.n ? stats_median(spreads.v, spreads.n) : 0;
+	free(spreads.v);
+	slack = fmax(OVERLAP_SLACK_NS, OVERLAP_SCATTERS * p->scatter);
+	for (size_t i = 0; i < p->insts.n; i++) {
+		struct paired *inst = &p->insts.v[i];
+
+		if (!inst->together || inst->members < 2)
+			continue;
+		if (!inst->broken) {
+			struct extent e = extent_of(steps, p, inst, base);
+
+			inst->broken = e.known >= 2 && e.last_start > e.first_end + slack;
+		}
+		j->paired++;
+		j->unpaired += inst->broken;
+	}
+}
+
+/* Send and receive kernels without arguments: the rows at one place of neighbouring stages that end
+   together are one transfer. Only where stages are known and of one width. */
+static void pair_by_end(struct judge *j, struct step *const *steps, struct pairing *p,
+			int64_t base);
+
+void pair_step(struct judge *j, struct step *const *steps, struct pairing *ret)
+{
+	_cleanup_free_ struct key *keys = NULL;
+	int64_t base = INT64_MAX;
+	size_t n = 0, at = 0;
+
+	*ret = (struct pairing){ 0 };
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		n += steps[row] ? steps[row]->n_colls : 0;
+	keys = xcalloc(n, sizeof(*keys));
+	ret->inst_of = arena_alloc(&ret->arena, j->n_rows * sizeof(*ret->inst_of));
+	for (uint32_t row = 0; row < j->n_rows; row++) {
+		const struct step *s = steps[row];
+
+		if (!s)
+			continue;
+		base = MIN(base, s->start_ns);
+		ret->inst_of[row] = arena_alloc(&ret->arena, (s->n_colls + 1) * sizeof(uint32_t));
+		for (uint32_t i = 0; i < s->n_colls; i++)
+			keys[at++] = key_of(j, row, s, i);
+	}
+	number_in_order(j, steps, keys, n);
+	for (size_t i = 0, k; i < n; i = k) {
+		for (k = i + 1;
+		     k < n && keys[k].kind == keys[i].kind && keys[k].order == keys[i].order;)
+			k++;
+		add_instance(j, steps, keys + i, k - i, ret);
+	}
+	clock_offsets(j, steps, ret, base);
+	pair_by_end(j, steps, ret, base);
+	find_contradictions(j, steps, ret, base);
+}
+
+void pair_done(struct pairing *p)
+{
+	free(p->insts.v);
+	free(p->members.v);
+	arena_done(&p->arena);
+	*p = (struct pairing){ 0 };
+}
+
+struct loose {
+	double end;
+	uint32_t inst, row, place; /* place in its stage */
+	bool taken;
+};
+
+static int by_end(const void *a, const void *b)
+{
+	const struct loose *x = a, *y = b;
+
+	return x->end < y->end ? -1 : x->end > y->end;
+}
+
+static void join_pair(struct step *const *steps, struct pairing *p, struct loose *a,
+		      struct loose *b)
+{
+	struct paired inst = p->insts.v[a->inst];
+	struct paired_member ma = p->members.v[inst.first_member];
+	struct paired_member mb = p->members.v[p->insts.v[b->inst].first_member];
+
+	inst.first_member = (uint32_t)p->members.n;
+	inst.members = 2;
+	inst.shortest = fmin(coll_ns(member_coll(steps, &ma)), coll_ns(member_coll(steps, &mb)));
+	inst.longest = fmax(coll_ns(member_coll(steps, &ma)), coll_ns(member_coll(steps, &mb)));
+	*vec_push(&p->members) = ma;
+	*vec_push(&p->members) = mb;
+	p->inst_of[ma.row][ma.coll] = (uint32_t)p->insts.n;
+	p->inst_of[mb.row][mb.coll] = (uint32_t)p->insts.n;
+	*vec_push(&p->insts) = inst;
+	p->insts.v[a->inst].members = p->insts.v[b->inst].members = 0;
+	a->taken = b->taken = true;
+}
+
+static void pair_by_end(struct judge *j, struct step *const *steps, struct pairing *p, int64_t base)
+{
+	VEC(struct loose) loose = { 0 };
+	_cleanup_free_ uint32_t *place = xcalloc(j->n_rows, sizeof(*place));
+	_cleanup_free_ uint32_t *next = xcalloc(j->n_roles + 1, sizeof(*next));
+
+	if (!j->staged || j->n_roles < 2)
+		return;
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		place[row] = next[j->role[row]]++;
+	for (size_t i = 0; i < p->insts.n; i++) {
+		const struct paired *inst = &p->insts.v[i];
+		const struct paired_member *m = &p->members.v[inst->first_member];
+
+		if (inst->members != 1 || !is_p2p(inst->op) || isnan(p->offset[m->row]))
+			continue;
+		*vec_push(&loose) = (struct loose){
+			.end = (double)(steps[m->row]->start_ns - base +
+					member_coll(steps, m)->end_ns) -
+			       p->offset[m->row],
+			.inst = (uint32_t)i,
+			.row = m->row,
+			.place = place[m->row],
+		};
+	}
+	if (loose.n)
+		qsort(loose.v, loose.n, sizeof(*loose.v), by_end);
+	for (size_t i = 0; i < loose.n; i++)
+		for (size_t k = i + 1; k < loose.n && !loose.v[i].taken; k++) {
+			struct loose *a = &loose.v[i], *b = &loose.v[k];
+			uint32_t ra = j->role[a->row], rb = j->role[b->row];
+
+			if (b->end - a->end > OVERLAP_SLACK_NS)
+				break;
+			if (!b->taken && a->place == b->place && (ra == rb + 1 || rb == ra + 1))
+				join_pair(steps, p, a, b);
+		}
+	free(loose.v);
+}

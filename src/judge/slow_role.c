@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * slow_role.c - which ranks should look alike, and which share a machine.
+ *
+ * With send and receive between ranks the job is a pipeline: ranks of one stage do the same work,
+ * ranks of different stages do not. A stage is what the collectives of groups smaller than the job
+ * tie together, as long as no group ties together what a pipeline keeps apart; where the groups are
+ * not known, ranks that run the same kernels are one role. Without a pipeline all ranks are one
+ * role.
+ */
+#include "judge/judge_internal.h"
+
+static uint32_t find(uint32_t *parent, uint32_t i)
+{
+	while (parent[i] != i)
+		i = parent[i] = parent[parent[i]];
+	return i;
+}
+
+static bool is_p2p(enum comm_op op)
+{
+	return op == COMM_SEND || op == COMM_RECV || op == COMM_SEND_RECV;
+}
+
+/* Per job group: 1 if ranks send and receive in it, 2 if they meet in collectives. */
+static void group_uses(const struct judge *j, struct step *const *steps, uint8_t *uses)
+{
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		for (uint32_t i = 0; steps[row] && i < steps[row]->n_comms; i++) {
+			const struct step_comm *m = &steps[row]->comms[i];
+
+			uses[j->job->group_of[row][m->group]] |= is_p2p(m->op) ? 1 : 2;
+		}
+}
+
+static uint64_t kernels_hash(const struct step *s)
+{
+	uint64_t h = 0;
+
+	for (uint32_t i = 0; i < s->n_kernels; i++)
+		h += hash_mix(hash_mix(5, s->kernels[i].name), s->kernels[i].count);
+	return h;
+}
+
+/* Numbers the classes that parent[] makes, in order of their first row. */
+static uint32_t number_roles(struct judge *j, uint32_t *parent)
+{
+	uint32_t n = 0;
+	_cleanup_free_ uint32_t *id = xmalloc(j->n_rows * sizeof(*id));
+
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		id[row] = NO_ID;
+	for (uint32_t row = 0; row < j->n_rows; row++) {
+		uint32_t top = find(parent, row);
+
+		if (id[top] == NO_ID)
+			id[top] = n++;
+		j->role[row] = id[top];
+	}
+	return n;
+}
+
+/* Does a role hold two rows of one pipeline group, or rows that run different kernels? */
+static bool roles_contradict(const struct judge *j, struct step *const *steps, const uint8_t *uses)
+{
+	_cleanup_free_ uint64_t *hash = xcalloc(j->n_roles, sizeof(*hash));
+	_cleanup_free_ uint32_t *seen = xcalloc(j->n_roles, sizeof(*seen));
+	uint32_t differ = 0;
+
+	for (uint32_t g = 0; g < j->job->n_groups; g++) {
+		const struct job_group *group = &j->job->groups[g];
+
+		for (uint32_t i = 0; uses[g] == 1 && i < group->n_rows && group->n_rows > 1; i++) {
+			if (seen[j->role[group->rows[i]]] == g + 1)
+				return true;
+			seen[j->role[group->rows[i]]] = g + 1;
+		}
+	}
+	for (uint32_t row = 0; row < j->n_rows; row++) {
+		uint64_t h = steps[row] ? kernels_hash(steps[row]) : 0;
+
+		if (!h)
+			continue;
+		differ += hash[j->role[row]] && hash[j->role[row]] != h;
+		hash[j->role[row]] = h;
+	}
+	return differ > j->n_rows / 4;
+}
+
+static void roles_by_kernels(struct judge *j, struct step *const *steps, uint32_t *parent)
+{
+	VEC(uint32_t) firsts = { 0 }; /* of each class */
+	_cleanup_free_ uint64_t *hash = xcalloc(j->n_rows, sizeof(*hash));
+
+	for (uint32_t row = 0; row < j->n_rows; row++) {
+		size_t i = 0;
+
+		parent[row] = row;
+		if (!steps[row])
+			continue;
+		hash[row] = kernels_hash(steps[row]);
+		while (i < firsts.n && hash[firsts.v[i]] != hash[row])
+			i++;
+		if (i < firsts.n)
+			parent[row] = firsts.v[i];
+		else
+			*vec_push(&firsts) = row;
+	}
+	free(firsts.v);
+}
+
+void roles_find(struct judge *j, struct step *const *steps)
+{
+	_cleanup_free_ uint32_t *parent = xcalloc(j->n_rows, sizeof(*parent));
+	_cleanup_free_ uint8_t *uses = xcalloc(j->job->n_groups + 1, 1);
+	bool pipeline = false;
+
+	group_uses(j, steps, uses);
+	for (uint32_t g = 0; g < j->job->n_groups; g++)
+		pipeline |= uses[g] & 1;
+	j->n_roles = 1;
+	j->staged = false;
+	memset(j->role, 0, j->n_rows * sizeof(*j->role));
+	if (!pipeline || j->n_rows < 2)
+		return;
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		parent[row] = row;
+	for (uint32_t g = 0; g < j->job->n_groups; g++) {
+		const struct job_group *group = &j->job->groups[g];
+		uint32_t size = MAX(group->size, group->n_rows);
+
+		if (uses[g] != 2 || (int64_t)size >= MAX(j->job->world_size, (int64_t)j->n_rows))
+			continue;
+		for (uint32_t i = 1; i < group->n_rows; i++)
+			parent[find(parent, group->rows[i])] = find(parent, group->rows[0]);
+	}
+	j->n_roles = number_roles(j, parent);
+	j->staged = j->n_roles > 1 && !roles_contradict(j, steps, uses);
+	if (j->staged)
+		return;
+	roles_by_kernels(j, steps, parent);
+	j->n_roles = number_roles(j, parent);
+	j->staged = j->n_roles > 1 && !roles_contradict(j, steps, uses);
+	if (!j->staged) {
+		j->n_roles = 1;
+		memset(j->role, 0, j->n_rows * sizeof(*j->role));
+	}
+}
+
+/* By host name where names differ or repeat, else by the GPU's index on its machine. */
+void nodes_find(struct judge *j)
+{
+	const struct job *job = j->job;
+	int64_t per_node = 0;
+	bool hosts = true;
+
+	for (uint32_t row = 0; row < j->n_rows; row++) {
+		hosts &= job->ranks[row].host != NO_ID;
+		per_node = MAX(per_node, (int64_t)job->ranks[row].gpu_index + 1);
+	}
+	j->n_nodes = 0;
+	for (uint32_t row = 0; row < j->n_rows; row++) {
+		uint32_t other = 0;
+
+		for (; other < row; other++) {
+			const struct rank_info *a = &job->ranks[row], *b = &job->ranks[other];
+
+			if (hosts ? a->host == b->host
+				  : per_node > 1 && a->rank >= 0 && b->rank >= 0 &&
+					a->rank / per_node == b->rank / per_node)
+				break;
+		}
+		j->node[row] = other < row ? j->node[other] : j->n_nodes++;
+	}
+	j->nodes_known = hosts || per_node > 1;
+	if (!j->nodes_known) {
+		j->n_nodes = 1;
+		memset(j->node, 0, j->n_rows * sizeof(*j->node));
+	}
+}
