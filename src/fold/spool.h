@@ -16,3 +16,8 @@ int spool_write(struct spool *s, const void *p, size_t len, struct error *reterr
 /* Reads len bytes at offset; 0 or a negative errno. */
 int spool_read(const struct spool *s, uint64_t offset, void *p, size_t len, struct error *reterr);
 void spool_done(struct spool *s);
+
+/* The unlinked file alone, for who lays it out himself: a descriptor or a negative errno. */
+int spool_open_unlinked(struct error *reterr);
+int spool_pwrite(int fd, const void *p, size_t len, uint64_t offset, struct error *reterr);
+int spool_pread(int fd, void *p, size_t len, uint64_t offset, struct error *reterr);

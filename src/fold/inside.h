@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * inside.h - what the files of fold share: the state of one trace, and of one step being closed.
+ *
+ * collect.c takes events and keeps items; fold.c plays them by time and closes steps; a step is
+ * closed by sweep.c (the own clock), ledger.c (phases), kernels.c and comms.c.
+ */
+#pragma once
+#include "fold/fold.h"
+#include "fold/runs.h"
+
+#define TIME_UNKNOWN INT64_MIN
+#define NO_MARK	     UINT32_MAX
+
+/* What a name says; found once a name. */
+enum name_class {
+	NAME_KNOWN = 1 << 0, /* was looked at */
+	NAME_STEP = 1 << 1,  /* ProfilerStep#N */
+	NAME_NCCL = 1 << 2,  /* a kernel of a communication library */
+	NAME_DATA = 1 << 3,
+	NAME_SAVE = 1 << 4,
+	NAME_COMPILE = 1 << 5,
+	NAME_GC = 1 << 6,
+	NAME_IO = 1 << 7,
+	NAME_CALL = 1 << 8,    /* c10d::* that starts a collective */
+	NAME_WAITING = 1 << 9, /* an operator that waits, or whose work is another's */
+	NAME_PARAM = 1 << 10,  /* record_param_comms */
+	NAME_EVAL = 1 << 11,
+	NAME_PYTHON = 1 << 12, /* set on spans, not names: a Python function */
+	NAME_SYNC = 1 << 13,   /* set on spans: waits for the GPU */
+	NAME_RANGE = 1 << 14,  /* an annotation of a communication library: "nccl:*" */
+};
+
+struct lane {
+	uint64_t thread;
+	uint32_t device;
+	bool gpu;
+	int64_t op_start, op_end; /* collect: the last outermost operator */
+	/* fold: the communication ranges that were last entered on this thread */
+	struct comm_range {
+		int64_t start, end;
+		uint32_t comm, seq;
+	} param, annotation;
+	uint32_t last_mark, last_work; /* GPU: where the last work of this stream was put */
+	int64_t compute_ns;	       /* kernels.c: of the step */
+};
+
+struct mark {
+	int64_t start, end;
+	uint64_t number;
+	bool wanted;
+};
+
+/* Arguments of which nothing is known. */
+struct comm_args comm_args_unknown(void);
+
+/* A span of GPU work, or of a collective on the host, that belongs to a step. */
+struct work {
+	int64_t start, end;
+	int64_t launch; /* launch, or call of a collective on the host; TIME_UNKNOWN */
+	uint32_t name, comm;
+	uint32_t seq; /* + 1 */
+	uint32_t mark;
+	uint16_t lane;
+	uint8_t kind; /* enum item_kind */
+};
+
+/* A range of the host. */
+struct range {
+	int64_t start, end;
+	uint32_t name;
+	uint16_t class; /* enum name_class */
+	uint16_t lane;
+	uint8_t kind;
+};
+
+struct works {
+	struct work *v;
+	size_t n, cap;
+};
+struct ranges {
+	struct range *v;
+	size_t n, cap;
+};
+
+struct fold {
+	struct fold_options options;
+	struct intern names;
+	struct trace_sink sink;
+	struct runs runs;
+	struct error error; /* of a spill */
+
+	uint16_t *class; /* by name */
+	size_t class_cap, n_class;
+	struct lane *lanes;
+	size_t n_lanes, lanes_cap;
+	uint32_t *lane_slots;
+	uint32_t lane_mask;
+	uint16_t last_lane[2];
+
+	struct comm_args *comms; /* distinct but for seq */
+	size_t n_comms, comms_cap;
+	uint32_t *comm_slots;
+	uint32_t comm_mask;
+	uint32_t last_comm;
+
+	struct mark *marks;
+	size_t n_marks, marks_cap;
+
+	struct arena arena; /* what meta() copied */
+	struct trace_meta meta;
+	bool gpu_seen, launch_seen;
+	int64_t first, last;
+	int64_t self_rank; /* as the widest group's record_param_comms says; -1 */
+	uint32_t self_size;
+	uint64_t skipped[SKIP_REASONS];
+};
+
+uint16_t fold_class(struct fold *f, uint32_t name);
+uint32_t fold_comm(struct fold *f, const struct comm_args *args); /* row of comms */
+int fold_event(void *user, const struct trace_event *e);
+int fold_meta(void *user, const struct trace_meta *meta);
+/* classes.c */
+uint16_t name_classify(const char *name, size_t len);
+
+/* Groups of the rank, and which one each signature means (groups.c). */
+struct groups {
+	struct arena *arena;
+	VEC(struct rank_group) rows;
+	uint32_t *of_comm; /* by row of comms, NO_ID: not yet known */
+	size_t n_of_comm;
+};
+void groups_init(struct groups *g, struct fold *f, struct arena *arena);
+uint32_t groups_of(struct groups *g, struct fold *f, uint32_t comm);
+void groups_done(struct groups *g);
+
+struct interval {
+	int64_t a, b;
+};
+struct intervals {
+	struct interval *v;
+	size_t n, cap;
+};
+void intervals_add(struct intervals *l, int64_t a, int64_t b); /* in order of a: keeps the union */
+int64_t intervals_sum(const struct intervals *l);
+/* ret = from without what; returns what was taken away. ret != from. */
+int64_t intervals_subtract(const struct intervals *from, const struct intervals *what,
+			   struct intervals *ret);
+
+enum clock_state { CLOCK_COMPUTE, CLOCK_COPY, CLOCK_STANDS, CLOCK_IDLE };
+struct segment {
+	int64_t start, own; /* the own clock at its start */
+	enum clock_state state;
+};
+
+struct exposure {
+	int64_t exposed_ns; /* the own clock stood still for it */
+	int64_t need_ns;    /* own clock when it last did; -1 */
+};
+
+/* A step while it is closed; buffers are kept from step to step. */
+struct closing {
+	struct fold *f;
+	struct groups *groups;
+	struct arena arena;
+	bool gpu_job;
+
+	int64_t begin, end; /* the window, file time */
+	uint32_t mark;
+	const struct works *work;	  /* that belongs to the step */
+	const struct ranges *ranges;	  /* that belong to the step */
+	VEC(const struct work *) busy;	  /* all work in the window, by start */
+	VEC(const struct range *) around; /* all ranges that touch the window, by start */
+
+	struct intervals compute, copy, comm, host, launch, rest, scratch, of_class;
+	VEC(struct segment) segments;
+	VEC(struct exposure) exposure; /* by position in busy */
+	struct kernel_table *kernels;
+	struct step step;
+};
+int64_t clock_own_at(const struct closing *c, int64_t t); /* clipped to the window */
+void sweep_step(struct closing *c);
+void ledger_step(struct closing *c);
+void kernels_step(struct closing *c);
+void kernels_done(struct closing *c);
+void comms_step(struct closing *c);

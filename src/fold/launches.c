@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* launches.c - from work back to what started it: launches by correlation, calls by order. */
+#include "fold/launches.h"
+
+#define RING  ((uint64_t)1 << 16)
+#define SLOTS ((uint64_t)1 << 15)
+
+static uint64_t slot_of(uint32_t correlation)
+{
+	return (correlation * 0x9e3779b1u) >> 17;
+}
+
+void launches_put(struct launches *l, const struct launch *launch)
+{
+	uint64_t slot = slot_of(launch->correlation);
+	struct launch *at;
+
+	if (!l->ring) {
+		l->ring = xcalloc(RING, sizeof(*l->ring));
+		l->newest = xcalloc(SLOTS, sizeof(*l->newest));
+	}
+	at = &l->ring[l->n % RING];
+	*at = *launch;
+	at->older = l->newest[slot];
+	l->newest[slot] = ++l->n;
+}
+
+const struct launch *launches_find(const struct launches *l, uint32_t correlation)
+{
+	if (!l->ring || !correlation)
+		return NULL;
+	for (uint64_t at = l->newest[slot_of(correlation)]; at && at + RING > l->n;) {
+		const struct launch *launch = &l->ring[(at - 1) % RING];
+
+		if (launch->correlation == correlation)
+			return launch;
+		at = launch->older;
+	}
+	return NULL;
+}
+
+void launches_done(struct launches *l)
+{
+	free(l->ring);
+	free(l->newest);
+	*l = (struct launches){ 0 };
+}
+
+void calls_put(struct calls *c, const struct call *call)
+{
+	if (c->n == ARRAY_SIZE(c->v)) {
+		memmove(c->v, c->v + 1, (c->n - 1) * sizeof(*c->v));
+		c->n--;
+	}
+	c->v[c->n++] = *call;
+}
+
+/* FSDP2's reduce-scatter runs as an all-reduce over Gloo. */
+static bool op_fits(enum comm_op call, enum comm_op event)
+{
+	return call == event || (call == COMM_REDUCE_SCATTER && event == COMM_ALL_REDUCE);
+}
+
+int64_t calls_take(struct calls *c, const struct call *event)
+{
+	size_t found = c->n;
+	int64_t start;
+
+	for (size_t i = 0; i < c->n && c->v[i].start <= event->start; i++) {
+		if (!op_fits(c->v[i].op, event->op))
+			continue;
+		if (c->v[i].elements == event->elements) {
+			found = i;
+			break;
+		}
+		/* Sizes that differ mean a swap; sizes that are not known mean nothing. */
+		if (found == c->n && (c->v[i].elements < 0 || event->elements < 0))
+			found = i;
+	}
+	if (found == c->n)
+		return TIME_UNKNOWN;
+	start = c->v[found].start;
+	memmove(c->v + found, c->v + found + 1, (c->n - found - 1) * sizeof(*c->v));
+	c->n--;
+	return start;
+}

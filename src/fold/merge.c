@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * merge.c - from one stream a file to one row a rank, played by step number.
+ *
+ * The result depends on the keys of the streams, never on the order in which they were added. Only
+ * one step of all ranks is decoded at a time.
+ */
+#include "fold/merge_inside.h"
+
+#include <stdio.h>
+
+#define APART_NS ((int64_t)60 * 1000000000) /* traces further apart are of different runs */
+
+struct merge *merge_new(void)
+{
+	struct merge *m = xcalloc(1, sizeof(*m));
+
+	m->job.world_size = m->job.first_step = m->job.last_step = -1;
+	return m;
+}
+
+void merge_add(struct merge *m, uint64_t key, const char *path, struct rank_stream *stream)
+{
+	*vec_push(&m->sources) = (struct source){
+		.key = key,
+		.path = xstrdup(path),
+		.s = *stream,
+		.row = NO_ID,
+	};
+	*stream = (struct rank_stream){ .steps.fd = -EBADF };
+}
+
+size_t merge_warnings(const struct merge *m, const char *const **ret)
+{
+	*ret = (const char *const *)m->warnings.v;
+	return m->warnings.n;
+}
+
+uint32_t merge_name(const struct source *s, uint32_t id)
+{
+	return id < s->n_names ? s->names[id] : NO_ID;
+}
+
+static int source_order(const void *a, const void *b)
+{
+	const struct source *x = a, *y = b;
+
+	return x->key < y->key ? -1 : x->key > y->key;
+}
+
+static int step_order(const void *a, const void *b)
+{
+	const struct source_step *x = a, *y = b;
+
+	if (x->number != y->number)
+		return x->number < y->number ? -1 : 1;
+	return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+/* Where each step of a stream lies; a damaged end is cut. */
+static void source_index(struct source *s)
+{
+	size_t cap = 0;
+	uint64_t at = 0;
+
+	while (at < s->s.steps.len) {
+		uint8_t head[20];
+		size_t n = (size_t)MIN((uint64_t)sizeof(head), s->s.steps.len - at);
+		struct span in = span_of(head, n), number;
+		uint64_t len;
+
+		if (spool_read(&s->s.steps, at, head, n, NULL) < 0)
+			break;
+		len = span_varint(&in);
+		at += (uint64_t)(in.p - head);
+		number = in;
+		if (in.bad || len > s->s.steps.len - at)
+			break;
+		s->steps = vec_reserve(s->steps, &cap, s->n_steps + 1, sizeof(*s->steps));
+		s->steps[s->n_steps++] = (struct source_step){ span_varint(&number), at, len };
+		at += len;
+	}
+	if (s->n_steps)
+		qsort(s->steps, s->n_steps, sizeof(*s->steps), step_order);
+}
+
+static bool steps_meet(const struct source *a, const struct source *b)
+{
+	size_t i = 0, j = 0;
+
+	while (i < a->n_steps && j < b->n_steps) {
+		if (a->steps[i].number == b->steps[j].number)
+			return true;
+		if (a->steps[i].number < b->steps[j].number)
+			i++;
+		else
+			j++;
+	}
+	return false;
+}
+
+static void leave_out(struct merge *m, struct source *s, const char *why)
+{
+	*vec_push(&m->warnings) = xasprintf("%s: left out: %s", s->path, why);
+	s->row = NO_ID;
+}
+
+/* While rows are not settled, row 0 means: kept. */
+static bool kept(const struct source *s)
+{
+	return s->row != NO_ID;
+}
+
+/* Several world sizes are several jobs: the one that most files belong to stays. */
+static void settle_world(struct merge *m)
+{
+	int64_t best = -1;
+	size_t most = 0;
+	char why[128];
+
+	for (size_t i = 0; i < m->sources.n; i++) {
+		int64_t world = m->sources.v[i].s.info.world_size;
+		size_t n = 0;
+
+		if (world < 0 || world == best)
+			continue;
+		for (size_t k = 0; k < m->sources.n; k++)
+			n += m->sources.v[k].s.info.world_size == world;
+		if (n > most) {
+			most = n;
+			best = world;
+		}
+	}
+	for (size_t i = 0; i < m->sources.n; i++) {
+		struct source *s = &m->sources.v[i];
+
+		if (s->s.info.world_size < 0 || s->s.info.world_size == best)
+			continue;
+		snprintf(why, sizeof(why),
+			 "it is of another job (%" PRId64 " ranks, most of the files: %" PRId64 ")",
+			 s->s.info.world_size, best);
+		leave_out(m, s, why);
+	}
+	m->job.world_size = best;
+}
+
+struct stretch {
+	int64_t first, last;
+	size_t source;
+};
+
+static int stretch_order(const void *a, const void *b)
+{
+	const struct stretch *x = a, *y = b;
+
+	if (x->first != y->first)
+		return x->first < y->first ? -1 : 1;
+	return x->source < y->source ? -1 : x->source > y->source;
+}
+
+/* Numbers the runs that the files are of, by time: ret[source], NO_ID for those left out. */
+static uint32_t runs_number(const struct merge *m, uint32_t *ret)
+{
+	struct stretch *list = xmalloc((m->sources.n + 1) * sizeof(*list));
+	uint32_t run = 0;
+	int64_t last = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < m->sources.n; i++) {
+		const struct source *s = &m->sources.v[i];
+
+		ret[i] = NO_ID;
+		if (kept(s))
+			list[n++] = (struct stretch){ s->s.info.first_ns, s->s.info.last_ns, i };
+	}
+	qsort(list, n, sizeof(*list), stretch_order);
+	for (size_t i = 0; i < n; i++) {
+		if (i && list[i].first > last && list[i].first - last > APART_NS)
+			run++;
+		last = i ? MAX(last, list[i].last) : list[i].last;
+		ret[list[i].source] = run;
+	}
+	free(list);
+	return n ? run + 1 : 0;
+}
+
+/* Does some rank have the same step in two runs? Then they are two jobs, or one that began anew. */
+static bool runs_clash(const struct merge *m, const uint32_t *run)
+{
+	for (size_t i = 0; i < m->sources.n; i++) {
+		const struct source *a = &m->sources.v[i];
+
+		for (size_t k = i + 1; k < m->sources.n && a->s.info.rank >= 0; k++) {
+			const struct source *b = &m->sources.v[k];
+
+			if (kept(a) && kept(b) && a->s.info.rank == b->s.info.rank &&
+			    run[i] != run[k] && steps_meet(a, b))
+				return true;
+		}
+	}
+	return false;
+}
+
+static void settle_runs(struct merge *m)
+{
+	uint32_t *run = xmalloc((m->sources.n + 1) * sizeof(*run)), best = 0;
+	uint32_t n = runs_number(m, run);
+	size_t most = 0;
+
+	if (n > 1 && runs_clash(m, run)) {
+		for (uint32_t r = 0; r < n; r++) {
+			size_t count = 0;
+
+			for (size_t i = 0; i < m->sources.n; i++)
+				count += run[i] == r;
+			if (count > most) {
+				most = count;
+				best = r;
+			}
+		}
+		for (size_t i = 0; i < m->sources.n; i++)
+			if (kept(&m->sources.v[i]) && run[i] != best)
+				leave_out(m, &m->sources.v[i],
+					  "it is of another run, at another time than most files");
+	}
+	free(run);
+}
+
+struct rank_source {
+	int64_t rank;
+	size_t source;
+};
+
+static int rank_source_order(const void *a, const void *b)
+{
+	const struct rank_source *x = a, *y = b;
+
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1;
+	return x->source < y->source ? -1 : x->source > y->source;
+}
+
+/* Two files of one rank with the same steps: the first one stays. With other steps, or some, they
+   are one rank. */
+static bool is_double(struct merge *m, const struct rank_source *list, size_t first, size_t i)
+{
+	struct source *s = &m->sources.v[list[i].source];
+	char why[640];
+
+	for (size_t k = first; k < i; k++) {
+		const struct source *other = &m->sources.v[list[k].source];
+
+		if (!kept(other) || !steps_meet(other, s))
+			continue;
+		snprintf(why, sizeof(why), "rank %" PRId64 " with the same steps is in %s too",
+			 list[i].rank, other->path);
+		leave_out(m, s, why);
+		return true;
+	}
+	return false;
+}
+
+static void row_take(struct merge *m, struct rank_info *row, const struct source *s, bool first)
+{
+	const struct rank_info *info = &s->s.info;
+
+	if (first) {
+		*row = *info;
+		row->host = merge_name(s, info->host);
+		row->gpu_name = merge_name(s, info->gpu_name);
+		row->backend = merge_name(s, info->backend);
+		row->groups = NULL;
+		row->n_groups = 0;
+		return;
+	}
+	row->kernels += info->kernels;
+	row->collectives += info->collectives;
+	row->kernel_ns += info->kernel_ns;
+	row->collective_ns += info->collective_ns;
+	row->first_ns = MIN(row->first_ns, info->first_ns);
+	row->last_ns = MAX(row->last_ns, info->last_ns);
+	row->cpu_job &= info->cpu_job;
+	if (row->host == NO_ID)
+		row->host = merge_name(s, info->host);
+	(void)m;
+}
+
+static void names_settle(struct merge *m)
+{
+	for (size_t i = 0; i < m->sources.n; i++) {
+		struct source *s = &m->sources.v[i];
+
+		if (!kept(s))
+			continue;
+		s->n_names = s->s.names.n;
+		s->names = xmalloc((s->n_names + 1) * sizeof(*s->names));
+		for (uint32_t id = 0; id < s->n_names; id++)
+			s->names[id] = intern(&m->job.names, intern_get(&s->s.names, id),
+					      intern_len(&s->s.names, id));
+		intern_done(&s->s.names);
+	}
+}
+
+/* Rows by rank; those without a number last, in the order of their files. */
+static void settle_rows(struct merge *m)
+{
+	struct rank_source *list = xmalloc((m->sources.n + 1) * sizeof(*list));
+	struct job *job = &m->job;
+	uint32_t unknown = 0;
+	size_t n = 0, first = 0;
+
+	for (size_t i = 0; i < m->sources.n; i++) {
+		int64_t rank = m->sources.v[i].s.info.rank;
+
+		if (kept(&m->sources.v[i]))
+			list[n++] = (struct rank_source){ rank < 0 ? INT64_MAX : rank, i };
+	}
+	qsort(list, n, sizeof(*list), rank_source_order);
+	job->ranks = arena_alloc(&job->arena, (n + 1) * sizeof(*job->ranks));
+	for (size_t i = 0; i < n; i++) {
+		struct source *s = &m->sources.v[list[i].source];
+		bool known = list[i].rank != INT64_MAX;
+		bool again = known && i && list[i - 1].rank == list[i].rank;
+
+		if (!again)
+			first = i;
+		else if (is_double(m, list, first, i))
+			continue;
+		if (!again)
+			job->n_ranks++;
+		s->row = job->n_ranks - 1;
+		row_take(m, &job->ranks[s->row], s, !again);
+		if (!known)
+			job->ranks[s->row].unknown = ++unknown;
+	}
+	free(list);
+}
+
+static void settle_steps(struct merge *m)
+{
+	struct job *job = &m->job;
+
+	for (size_t i = 0; i < m->sources.n; i++) {
+		const struct source *s = &m->sources.v[i];
+
+		if (!kept(s) || !s->n_steps)
+			continue;
+		if (job->first_step < 0 || s->steps[0].number < (uint64_t)job->first_step)
+			job->first_step = (int64_t)s->steps[0].number;
+		job->last_step = MAX(job->last_step, (int64_t)s->steps[s->n_steps - 1].number);
+	}
+}
+
+struct job *merge_job(struct merge *m, struct error *reterr)
+{
+	struct job *job = &m->job;
+
+	if (m->sources.n)
+		qsort(m->sources.v, m->sources.n, sizeof(*m->sources.v), source_order);
+	for (size_t i = 0; i < m->sources.n; i++) {
+		source_index(&m->sources.v[i]);
+		m->sources.v[i].row = 0;
+		if (!m->sources.v[i].n_steps)
+			leave_out(m, &m->sources.v[i], "there is no step in it");
+	}
+	settle_world(m);
+	settle_runs(m);
+	names_settle(m);
+	settle_rows(m);
+	if (!job->n_ranks) {
+		error_set(reterr, -ENODATA, "no step in any of the files");
+		return NULL;
+	}
+	job->cpu_job = true;
+	for (uint32_t row = 0; row < job->n_ranks; row++)
+		job->cpu_job &= job->ranks[row].cpu_job;
+	merge_groups(m);
+	settle_steps(m);
+	return job;
+}
+
+uint32_t merge_row_of(const struct merge *m, uint64_t key)
+{
+	for (size_t i = 0; i < m->sources.n; i++)
+		if (m->sources.v[i].key == key)
+			return m->sources.v[i].row;
+	return NO_ID;
+}
+
+static int source_decode(struct merge *m, struct source *s, struct step *ret, struct error *reterr)
+{
+	const struct source_step *at = &s->steps[s->next];
+	struct span in;
+	int status;
+
+	m->record.len = 0;
+	m->record.data = vec_reserve(m->record.data, &m->record.cap, at->len, 1);
+	status = spool_read(&s->s.steps, at->offset, m->record.data, at->len, reterr);
+	if (status < 0)
+		return status;
+	in = span_of(m->record.data, at->len);
+	status = step_decode(&in, &m->step_arena, ret, reterr);
+	if (status < 0)
+		return status;
+	ret->rank_row = s->row;
+	ret->host_what = merge_name(s, ret->host_what);
+	for (uint32_t i = 0; i < ret->n_phases; i++)
+		ret->phases[i].name = merge_name(s, ret->phases[i].name);
+	for (uint32_t i = 0; i < ret->n_kernels; i++)
+		ret->kernels[i].name = merge_name(s, ret->kernels[i].name);
+	for (uint32_t i = 0; i < ret->n_comms; i++) {
+		if (ret->comms[i].group >= s->s.info.n_groups)
+			return error_set(reterr, -EBADMSG, "%s: a group that was not stated",
+					 s->path);
+		ret->comms[i].group = s->groups[ret->comms[i].group];
+	}
+	return 0;
+}
+
+/* One step of all ranks that have it. */
+static int run_number(struct merge *m, uint64_t number, struct step **steps, struct error *reterr)
+{
+	memset(steps, 0, m->job.n_ranks * sizeof(struct step *));
+	for (size_t i = 0; i < m->sources.n; i++) {
+		struct source *s = &m->sources.v[i];
+
+		for (; kept(s) && s->next < s->n_steps && s->steps[s->next].number == number;
+		     s->next++) {
+			struct step *step;
+			int status;
+
+			if (steps[s->row]) {
+				m->doubled_steps++;
+				continue;
+			}
+			step = arena_alloc(&m->step_arena, sizeof(*step));
+			status = source_decode(m, s, step, reterr);
+			if (status < 0)
+				return status;
+			steps[s->row] = step;
+		}
+	}
+	return 0;
+}
+
+int merge_run(struct merge *m, merge_step_fn fn, void *user, struct error *reterr)
+{
+	_cleanup_free_ struct step **steps = xcalloc(m->job.n_ranks, sizeof(struct step *));
+
+	for (size_t i = 0; i < m->sources.n; i++)
+		m->sources.v[i].next = 0;
+	m->doubled_steps = 0;
+	for (;;) {
+		uint64_t number = UINT64_MAX;
+		bool any = false;
+		int status;
+
+		for (size_t i = 0; i < m->sources.n; i++) {
+			const struct source *s = &m->sources.v[i];
+
+			if (!kept(s) || s->next == s->n_steps)
+				continue;
+			any = true;
+			number = MIN(number, s->steps[s->next].number);
+		}
+		if (!any)
+			return 0;
+		status = run_number(m, number, steps, reterr);
+		if (status >= 0)
+			status = fn(user, number, steps);
+		arena_reset(&m->step_arena);
+		if (status < 0)
+			return status;
+	}
+}
+
+struct merge *merge_free(struct merge *m)
+{
+	if (!m)
+		return NULL;
+	for (size_t i = 0; i < m->sources.n; i++) {
+		struct source *s = &m->sources.v[i];
+
+		rank_stream_done(&s->s);
+		free(s->path);
+		free(s->steps);
+		free(s->names);
+	}
+	free(m->sources.v);
+	for (size_t i = 0; i < m->warnings.n; i++)
+		free(m->warnings.v[i]);
+	free(m->warnings.v);
+	job_done(&m->job);
+	arena_done(&m->step_arena);
+	buf_done(&m->record);
+	free(m);
+	return NULL;
+}

@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * step_codec.c - a step as bytes: varints in the order of docs/lks.md, each list delta coded.
+ *
+ * A decoder never trusts a count: one element takes at least one byte, so a count beyond the bytes
+ * that are left is refused before anything is allocated for it.
+ */
+#include "model/step.h"
+
+#define NAME_LIMIT (UINT32_MAX - 1)
+
+static void put_id(struct buf *out, uint32_t id)
+{
+	buf_put_varint(out, id == NO_ID ? 0 : (uint64_t)id + 1);
+}
+
+static uint32_t get_id(struct span *in)
+{
+	uint64_t v = span_varint(in);
+
+	if (v > NAME_LIMIT) {
+		in->bad = true;
+		return NO_ID;
+	}
+	return v ? (uint32_t)(v - 1) : NO_ID;
+}
+
+static uint32_t get_u32(struct span *in)
+{
+	uint64_t v = span_varint(in);
+
+	if (v > UINT32_MAX)
+		in->bad = true;
+	return (uint32_t)v;
+}
+
+/* Wrapping differences, so that any two int64 survive the trip. */
+static int64_t minus(int64_t a, int64_t b)
+{
+	return (int64_t)((uint64_t)a - (uint64_t)b);
+}
+
+static int64_t plus(int64_t a, int64_t b)
+{
+	return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+static void *get_list(struct span *in, struct arena *arena, size_t size, uint32_t *ret_n)
+{
+	uint64_t n = span_varint(in);
+
+	if (n > span_left(in))
+		in->bad = true;
+	if (in->bad || !n) {
+		*ret_n = 0;
+		return NULL;
+	}
+	*ret_n = (uint32_t)n;
+	return arena_alloc(arena, n * size);
+}
+
+static void put_hist(struct buf *out, const struct hist *h)
+{
+	uint16_t last = 0;
+
+	buf_put_varint(out, h->n);
+	for (uint32_t i = 0; i < h->n; i++) {
+		buf_put_varint(out, (uint16_t)(h->bins[i].bin - last));
+		buf_put_varint(out, h->bins[i].count);
+		last = h->bins[i].bin;
+	}
+}
+
+static void get_hist(struct span *in, struct arena *arena, struct hist *h)
+{
+	uint16_t last = 0;
+
+	h->bins = get_list(in, arena, sizeof(*h->bins), &h->n);
+	h->count = 0;
+	for (uint32_t i = 0; i < h->n && !in->bad; i++) {
+		uint64_t step = span_varint(in);
+
+		if (step > UINT16_MAX || last + step > UINT16_MAX || (i && !step))
+			in->bad = true;
+		last = (uint16_t)(last + step);
+		h->bins[i].bin = last;
+		h->bins[i].count = get_u32(in);
+		h->count += h->bins[i].count;
+	}
+}
+
+static void put_phases(struct buf *out, const struct step *s)
+{
+	int64_t last = 0;
+
+	buf_put_varint(out, s->n_phases);
+	for (uint32_t i = 0; i < s->n_phases; i++) {
+		const struct step_phase *p = &s->phases[i];
+
+		put_id(out, p->name);
+		buf_put_varint(out, p->count);
+		buf_put_signed(out, minus(p->first_start_ns, last));
+		buf_put_signed(out, minus(p->last_end_ns, p->first_start_ns));
+		buf_put_signed(out, p->total_ns);
+		buf_put_signed(out,
+			       p->count == 1 ? minus(p->longest_ns, p->total_ns) : p->longest_ns);
+		buf_put_signed(out, p->exposed_ns);
+		buf_put_signed(out, p->gpu_ns);
+		last = p->first_start_ns;
+	}
+}
+
+static void get_phases(struct span *in, struct arena *arena, struct step *s)
+{
+	int64_t last = 0;
+
+	s->phases = get_list(in, arena, sizeof(*s->phases), &s->n_phases);
+	for (uint32_t i = 0; i < s->n_phases && !in->bad; i++) {
+		struct step_phase *p = &s->phases[i];
+
+		p->name = get_id(in);
+		p->count = get_u32(in);
+		p->first_start_ns = plus(span_signed(in), last);
+		p->last_end_ns = plus(span_signed(in), p->first_start_ns);
+		p->total_ns = span_signed(in);
+		p->longest_ns = span_signed(in);
+		if (p->count == 1)
+			p->longest_ns = plus(p->longest_ns, p->total_ns);
+		p->exposed_ns = span_signed(in);
+		p->gpu_ns = span_signed(in);
+		last = p->first_start_ns;
+	}
+}
+
+static void put_kernels(struct buf *out, const struct step *s)
+{
+	buf_put_varint(out, s->n_kernels);
+	for (uint32_t i = 0; i < s->n_kernels; i++) {
+		const struct step_kernel *k = &s->kernels[i];
+
+		put_id(out, k->name);
+		buf_put_varint(out, k->stream_class);
+		buf_put_varint(out, k->count);
+		buf_put_signed(out, k->sum_ns);
+		buf_put_signed(out, k->count == 1 ? minus(k->max_ns, k->sum_ns) : k->max_ns);
+		put_hist(out, &k->hist);
+	}
+}
+
+static void get_kernels(struct span *in, struct arena *arena, struct step *s)
+{
+	s->kernels = get_list(in, arena, sizeof(*s->kernels), &s->n_kernels);
+	for (uint32_t i = 0; i < s->n_kernels && !in->bad; i++) {
+		struct step_kernel *k = &s->kernels[i];
+
+		k->name = get_id(in);
+		k->stream_class = get_u32(in);
+		k->count = get_u32(in);
+		k->sum_ns = span_signed(in);
+		k->max_ns = span_signed(in);
+		if (k->count == 1)
+			k->max_ns = plus(k->max_ns, k->sum_ns);
+		get_hist(in, arena, &k->hist);
+	}
+}
+
+static void put_comms(struct buf *out, const struct step *s)
+{
+	buf_put_varint(out, s->n_comms);
+	for (uint32_t i = 0; i < s->n_comms; i++) {
+		const struct step_comm *c = &s->comms[i];
+
+		put_id(out, c->group);
+		buf_put_varint(out, (uint64_t)c->op);
+		buf_put_varint(out, c->count);
+		buf_put_signed(out, c->first_seq);
+		buf_put_signed(out, minus(c->last_seq, c->first_seq));
+		buf_put_varint(out, c->bytes);
+		buf_put_signed(out, c->sum_ns);
+		buf_put_signed(out, c->min_ns);
+		buf_put_signed(out, c->max_ns);
+		buf_put(out, &c->order_hash, sizeof(c->order_hash));
+	}
+}
+
+static void get_comms(struct span *in, struct arena *arena, struct step *s)
+{
+	s->comms = get_list(in, arena, sizeof(*s->comms), &s->n_comms);
+	for (uint32_t i = 0; i < s->n_comms && !in->bad; i++) {
+		struct step_comm *c = &s->comms[i];
+		const uint8_t *hash;
+		uint64_t op;
+
+		c->group = get_id(in);
+		op = span_varint(in);
+		c->op = op < COMM_OPS ? (enum comm_op)op : COMM_OTHER;
+		c->count = get_u32(in);
+		c->first_seq = span_signed(in);
+		c->last_seq = plus(span_signed(in), c->first_seq);
+		c->bytes = span_varint(in);
+		c->sum_ns = span_signed(in);
+		c->min_ns = span_signed(in);
+		c->max_ns = span_signed(in);
+		hash = span_bytes(in, sizeof(c->order_hash));
+		if (hash)
+			memcpy(&c->order_hash, hash, sizeof(c->order_hash));
+	}
+}
+
+enum { COLL_SEQ = 1, COLL_PEER = 2, COLL_CALL = 4, COLL_NEED = 8, COLL_BYTES = 16 };
+
+static void put_colls(struct buf *out, const struct step *s)
+{
+	int64_t start = 0, own = 0, seq = 0;
+
+	buf_put_varint(out, s->n_colls);
+	for (uint32_t i = 0; i < s->n_colls; i++) {
+		const struct step_coll *c = &s->colls[i];
+		uint8_t has =
+		    (uint8_t)((c->seq != -1 ? COLL_SEQ : 0) | (c->peer != -1 ? COLL_PEER : 0) |
+			      (c->call_ns != INT64_MIN ? COLL_CALL : 0) |
+			      (c->own_need_ns != -1 ? COLL_NEED : 0) | (c->bytes ? COLL_BYTES : 0));
+
+		buf_put_varint(out, c->comm);
+		buf_put(out, &has, 1);
+		buf_put_signed(out, minus(c->start_ns, start));
+		buf_put_signed(out, minus(c->end_ns, c->start_ns));
+		buf_put_signed(out, minus(c->own_arrive_ns, own));
+		buf_put_signed(out, c->exposed_ns);
+		if (has & COLL_SEQ)
+			buf_put_signed(out, minus(c->seq, seq));
+		if (has & COLL_PEER)
+			buf_put_signed(out, c->peer);
+		if (has & COLL_CALL)
+			buf_put_signed(out, minus(c->start_ns, c->call_ns));
+		if (has & COLL_NEED)
+			buf_put_signed(out, minus(c->own_need_ns, c->own_arrive_ns));
+		if (has & COLL_BYTES)
+			buf_put_varint(out, c->bytes);
+		start = c->start_ns;
+		own = c->own_arrive_ns;
+		if (has & COLL_SEQ)
+			seq = c->seq;
+	}
+}
+
+static void get_colls(struct span *in, struct arena *arena, struct step *s)
+{
+	int64_t start = 0, own = 0, seq = 0;
+
+	s->colls = get_list(in, arena, sizeof(*s->colls), &s->n_colls);
+	for (uint32_t i = 0; i < s->n_colls && !in->bad; i++) {
+		struct step_coll *c = &s->colls[i];
+		uint8_t has;
+
+		c->comm = get_u32(in);
+		if (c->comm >= s->n_comms)
+			in->bad = true;
+		has = span_u8(in);
+		c->start_ns = start = plus(span_signed(in), start);
+		c->end_ns = plus(span_signed(in), c->start_ns);
+		c->own_arrive_ns = own = plus(span_signed(in), own);
+		c->exposed_ns = span_signed(in);
+		c->seq = c->own_need_ns = -1;
+		c->peer = -1;
+		c->call_ns = INT64_MIN;
+		if (has & COLL_SEQ)
+			c->seq = seq = plus(span_signed(in), seq);
+		if (has & COLL_PEER) {
+			int64_t peer = span_signed(in);
+
+			if (peer < INT32_MIN || peer > INT32_MAX)
+				in->bad = true;
+			c->peer = (int32_t)peer;
+		}
+		if (has & COLL_CALL)
+			c->call_ns = minus(c->start_ns, span_signed(in));
+		if (has & COLL_NEED)
+			c->own_need_ns = plus(span_signed(in), c->own_arrive_ns);
+		if (has & COLL_BYTES)
+			c->bytes = span_varint(in);
+	}
+}
+
+/* The plain times of a step in the order in which they lie in the record. New ones go to the end of
+   the record, not here. */
+static int64_t *step_times(struct step *s, size_t i)
+{
+	int64_t *const fixed[] = {
+		&s->start_ns,
+		&s->mark_ns,
+		&s->wall_ns,
+		&s->own_ns,
+		&s->longest_stall_ns,
+		&s->longest_stall_at_ns,
+		&s->compute_ns,
+		&s->comm_ns,
+		&s->copy_ns,
+		&s->comm_exposed_ns,
+		&s->launch_delay_p50_ns,
+		&s->launch_delay_p99_ns,
+		&s->gc_ns,
+		&s->data_wait_ns,
+		&s->sync_ns,
+	};
+
+	if (i < ARRAY_SIZE(fixed))
+		return fixed[i];
+	i -= ARRAY_SIZE(fixed);
+	if (i < OWN_PARTS)
+		return &s->own[i];
+	i -= OWN_PARTS;
+	return i < HOST_DETAILS ? &s->host_detail_ns[i] : NULL;
+}
+
+void step_encode(struct buf *out, const struct step *step)
+{
+	struct step copy = *step;
+
+	buf_put_varint(out, step->number);
+	buf_put_varint(out, step->rank_row);
+	buf_put_varint(out, step->flags);
+	for (size_t i = 0; step_times(&copy, i); i++)
+		buf_put_signed(out, *step_times(&copy, i));
+	put_id(out, step->host_what);
+	buf_put_varint(out, step->tokens);
+	buf_put_varint(out, step->dropped);
+	put_phases(out, step);
+	put_kernels(out, step);
+	put_comms(out, step);
+	put_colls(out, step);
+}
+
+int step_decode(struct span *in, struct arena *arena, struct step *ret, struct error *reterr)
+{
+	struct step s = { 0 };
+
+	s.number = span_varint(in);
+	s.rank_row = get_u32(in);
+	s.flags = get_u32(in);
+	for (size_t i = 0; step_times(&s, i); i++)
+		*step_times(&s, i) = span_signed(in);
+	s.host_what = get_id(in);
+	s.tokens = span_varint(in);
+	s.dropped = span_varint(in);
+	get_phases(in, arena, &s);
+	get_kernels(in, arena, &s);
+	get_comms(in, arena, &s);
+	get_colls(in, arena, &s);
+	if (in->bad)
+		return error_set(reterr, -EBADMSG, "a step record is damaged or cut short");
+	*ret = s;
+	return 0;
+}
+
+void rank_info_encode(struct buf *out, const struct rank_info *info)
+{
+	uint8_t flags = info->cpu_job ? 1 : 0;
+
+	buf_put_signed(out, info->rank);
+	buf_put_varint(out, info->unknown);
+	buf_put_signed(out, info->world_size);
+	put_id(out, info->host);
+	put_id(out, info->gpu_name);
+	put_id(out, info->backend);
+	buf_put_signed(out, info->gpu_index);
+	buf_put(out, &flags, 1);
+	buf_put_varint(out, info->kernels);
+	buf_put_varint(out, info->collectives);
+	buf_put_signed(out, info->kernel_ns);
+	buf_put_signed(out, info->collective_ns);
+	buf_put_signed(out, info->first_ns);
+	buf_put_signed(out, minus(info->last_ns, info->first_ns));
+	buf_put_varint(out, info->n_groups);
+	for (uint32_t i = 0; i < info->n_groups; i++) {
+		const struct rank_group *g = &info->groups[i];
+		uint32_t last = 0;
+
+		put_id(out, g->name);
+		put_id(out, g->desc);
+		buf_put_varint(out, g->size);
+		buf_put_varint(out, g->ranks ? (uint64_t)g->n_ranks + 1 : 0);
+		for (uint32_t k = 0; g->ranks && k < g->n_ranks; k++) {
+			buf_put_varint(out, g->ranks[k] - last);
+			last = g->ranks[k];
+		}
+	}
+}
+
+static void get_members(struct span *in, struct arena *arena, struct rank_group *g)
+{
+	uint64_t n = span_varint(in), last = 0;
+
+	if (!n)
+		return;
+	n--;
+	if (n > span_left(in)) {
+		in->bad = true;
+		return;
+	}
+	g->ranks = arena_alloc(arena, n * sizeof(*g->ranks));
+	g->n_ranks = (uint32_t)n;
+	for (uint64_t k = 0; k < n; k++) {
+		uint64_t step = span_varint(in);
+
+		if (step > UINT32_MAX || last + step > UINT32_MAX)
+			in->bad = true;
+		last = (uint32_t)(last + step);
+		g->ranks[k] = (uint32_t)last;
+	}
+}
+
+int rank_info_decode(struct span *in, struct arena *arena, struct rank_info *ret,
+		     struct error *reterr)
+{
+	struct rank_info r = { 0 };
+	int64_t gpu;
+
+	r.rank = span_signed(in);
+	r.unknown = get_u32(in);
+	r.world_size = span_signed(in);
+	r.host = get_id(in);
+	r.gpu_name = get_id(in);
+	r.backend = get_id(in);
+	gpu = span_signed(in);
+	r.gpu_index = gpu >= -1 && gpu <= INT32_MAX ? (int32_t)gpu : -1;
+	r.cpu_job = span_u8(in) & 1;
+	r.kernels = span_varint(in);
+	r.collectives = span_varint(in);
+	r.kernel_ns = span_signed(in);
+	r.collective_ns = span_signed(in);
+	r.first_ns = span_signed(in);
+	r.last_ns = plus(span_signed(in), r.first_ns);
+	r.groups = get_list(in, arena, sizeof(*r.groups), &r.n_groups);
+	for (uint32_t i = 0; i < r.n_groups && !in->bad; i++) {
+		struct rank_group *g = &r.groups[i];
+
+		g->name = get_id(in);
+		g->desc = get_id(in);
+		g->size = get_u32(in);
+		get_members(in, arena, g);
+	}
+	if (in->bad)
+		return error_set(reterr, -EBADMSG, "the head of a rank is damaged or cut short");
+	*ret = r;
+	return 0;
+}
