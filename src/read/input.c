@@ -287,6 +287,17 @@ ssize_t input_read(struct input *in, void *buf, size_t len)
 	return (ssize_t)got;
 }
 
+ssize_t input_peek(struct input *in, void *buf, size_t len)
+{
+	size_t n = raw_need(in, len);
+
+	if (n < len && in->raw_error)
+		return in->raw_error;
+	n = MIN(n, len);
+	memcpy(buf, in->raw + in->raw_at, n);
+	return (ssize_t)n;
+}
+
 int input_open(const char *path, struct input **ret, struct error *reterr)
 {
 	_cleanup_close_ int fd = -EBADF;

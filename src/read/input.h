@@ -32,6 +32,9 @@ struct input *input_free(struct input *in); /* NULL is fine; returns NULL */
 /* The next bytes, decompressed: as many as fit unless the end is near; 0 at the end. */
 ssize_t input_read(struct input *in, void *buf, size_t len);
 
+/* The first raw bytes, before anything was read: up to len of them, their number or an error. */
+ssize_t input_peek(struct input *in, void *buf, size_t len);
+
 enum input_state input_state(const struct input *in);
 const char *input_problem(const struct input *in); /* "" while the state is INPUT_GOOD */
 bool input_compressed(const struct input *in);

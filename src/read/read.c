@@ -1,12 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* read.c - one input to the client, whatever kind it is of. */
+/*
+ * read.c - one input to the client, whatever kind it is of.
+ *
+ * A member of an archive is looked at as a file of its own would be, and then read from its first
+ * byte again: the look is kept and played back in front of the rest.
+ */
 #include "read/read.h"
-
-#include "read/kineto.h"
 
 #include <stdio.h>
 
-/* Says at the trace's end what went wrong with its bytes, though what came was read. */
+#include "read/archive.h"
+#include "read/kineto.h"
+
+#define READ_RECORD_BYTES ((size_t)256 << 10)
+
+/* What went wrong with a trace's bytes, in one line; "" if nothing did. A file that gave its events
+   though it is damaged has a line too, beside a status of 0. */
 static void describe(char *dst, size_t size, const char *path, const struct input *in,
 		     const struct error *e, int status)
 {
@@ -35,6 +44,118 @@ static int read_trace(const struct read_client *client, const char *path, struct
 	return r < 0 ? error_set(reterr, r, "%s", why) : 0;
 }
 
+/* Step records are passed on as they are; who wants them checks them. */
+static int read_records(const struct read_client *client, const char *path, struct input *in,
+			struct error *reterr)
+{
+	_cleanup_free_ char *buf = NULL;
+	struct read_stats stats = { 0 };
+	struct trace_sink *sink = NULL;
+	struct error e = { 0 };
+	char why[1024];
+	ssize_t n;
+	int r;
+
+	if (!client->records)
+		return 0;
+	r = client->begin(client->user, path, INPUT_LKS, &sink);
+	if (r < 0)
+		return r;
+	buf = xmalloc(READ_RECORD_BYTES);
+	while ((n = input_read(in, buf, READ_RECORD_BYTES)) > 0 && r >= 0)
+		r = client->records(client->user, buf, (size_t)n);
+	if (n < 0)
+		r = (int)n;
+	stats.bytes = input_bytes_text(in);
+	stats.bytes_file = input_bytes_raw(in);
+	stats.skipped[SKIP_TRUNCATED] = input_state(in) == INPUT_TRUNCATED;
+	describe(why, sizeof(why), path, in, &e, r);
+	client->end(client->user, &stats, r, why[0] ? why : NULL);
+	return r < 0 ? error_set(reterr, r, "%s", why) : 0;
+}
+
+/* --- archives --- */
+
+struct archive_read {
+	const struct read_client *client;
+	const char *path;
+	unsigned read; /* members that were traces or records */
+};
+
+/* The look, and the rest behind it. */
+struct replay {
+	const char *look;
+	size_t len, at;
+	input_source_fn rest;
+	void *rest_user;
+};
+
+static ssize_t source_replay(void *user, void *buf, size_t len)
+{
+	struct replay *r = user;
+	size_t n = MIN(len, r->len - r->at);
+
+	if (!n)
+		return r->rest(r->rest_user, buf, len);
+	memcpy(buf, r->look + r->at, n);
+	r->at += n;
+	return (ssize_t)n;
+}
+
+static int read_member(void *user, const char *name, input_source_fn source, void *source_user)
+{
+	struct archive_read *a = user;
+	_cleanup_free_ char *look = xmalloc(SURVEY_LOOK_MAX);
+	_cleanup_free_ char *path = xasprintf("%s:%s", a->path, name);
+	struct replay replay = { .look = look, .rest = source, .rest_user = source_user };
+	enum input_kind kind;
+	struct input *in;
+	const char *why;
+	size_t want;
+	ssize_t n = 1;
+	bool said;
+	int r = 0;
+
+	while (n > 0 && replay.len < (want = survey_look_bytes(look, replay.len))) {
+		n = source(source_user, look + replay.len, want - replay.len);
+		replay.len += n > 0 ? (size_t)n : 0;
+	}
+	kind = survey_look(look, replay.len, n <= 0, &why, &said);
+	if (kind == INPUT_ARCHIVE || kind == INPUT_OTHER) {
+		if (kind == INPUT_ARCHIVE)
+			why = "an archive inside an archive: not opened";
+		a->client->other(a->client->user, path, why, said || kind == INPUT_ARCHIVE);
+		return 0;
+	}
+	in = input_of_source(source_replay, &replay);
+	if (kind == INPUT_KINETO)
+		r = read_trace(a->client, path, in, NULL);
+	else
+		r = read_records(a->client, path, in, NULL);
+	input_free(in);
+	a->read += r >= 0;
+	return 0; /* its own trouble was told to the client: the next member is read */
+}
+
+static int read_archive(const struct read_client *client, const char *path, struct input *in,
+			struct error *reterr)
+{
+	struct archive_read a = { .client = client, .path = path };
+	const struct archive_client members = { .user = &a, .member = read_member };
+	struct error e = { 0 };
+	char magic[2] = { 0 };
+	int r;
+
+	bool zip = input_peek(in, magic, sizeof(magic)) == 2 && !memcmp(magic, "PK", 2);
+
+	r = archive_read_members(in, zip ? path : NULL, &members, &e);
+	if (r < 0 && a.read) { /* the members in front of the damage were read */
+		client->other(client->user, path, e.text, true);
+		return 0;
+	}
+	return r < 0 ? error_set(reterr, r, "%s: %s", path, e.text) : 0;
+}
+
 int read_input(const struct survey_input *input, const struct read_client *client,
 	       struct error *reterr)
 {
@@ -49,8 +170,15 @@ int read_input(const struct survey_input *input, const struct read_client *clien
 	case INPUT_KINETO:
 		r = read_trace(client, input->path, in, reterr);
 		break;
-	default:
-		r = error_set(reterr, -ENOTSUP, "%s: no input that can be read", input->path);
+	case INPUT_LKS:
+		r = read_records(client, input->path, in, reterr);
+		break;
+	case INPUT_ARCHIVE:
+		r = read_archive(client, input->path, in, reterr);
+		break;
+	case INPUT_OTHER:
+		r = error_set(reterr, -ENOTSUP, "%s: %s", input->path,
+			      input->why ? input->why : "of no known kind");
 		break;
 	}
 	input_free(in);

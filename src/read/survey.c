@@ -115,6 +115,15 @@ static ssize_t source_span(void *user, void *buf, size_t len)
 	return (ssize_t)n;
 }
 
+size_t survey_look_bytes(const void *raw, size_t len)
+{
+	static const uint8_t zstd_magic[] = { 0x28, 0xb5, 0x2f, 0xfd };
+
+	return len >= sizeof(zstd_magic) && !memcmp(raw, zstd_magic, sizeof(zstd_magic))
+		   ? SURVEY_LOOK_MAX
+		   : SURVEY_LOOK_BYTES;
+}
+
 enum input_kind survey_look(const void *raw, size_t len, bool whole, const char **ret_why,
 			    bool *ret_said)
 {
@@ -135,7 +144,7 @@ enum input_kind survey_look(const void *raw, size_t len, bool whole, const char 
 		*ret_why = "a damaged compressed file: nothing can be read of it";
 	} else {
 		*ret_why = whole ? "a compressed file that ends before its first byte"
-				 : "a compressed file with nothing in its first 64 KB";
+				 : "a compressed file with nothing in its first part";
 	}
 	input_free(in);
 	return kind;
@@ -153,8 +162,8 @@ static int read_look(struct walk *w, const char *path)
 	if (!S_ISREG(st.st_mode))
 		return -ENOTSUP;
 	w->raw_len = 0;
-	while (w->raw_len < SURVEY_LOOK_BYTES) {
-		ssize_t n = read(fd, w->raw + w->raw_len, SURVEY_LOOK_BYTES - w->raw_len);
+	for (size_t want; w->raw_len < (want = survey_look_bytes(w->raw, w->raw_len));) {
+		ssize_t n = read(fd, w->raw + w->raw_len, want - w->raw_len);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -307,7 +316,7 @@ int survey_paths(struct survey *s, char *const *paths, size_t n_paths, struct er
 	for (size_t i = 0; i < n_paths; i++)
 		if (stat(paths[i], &st) < 0)
 			return error_set(reterr, -errno, "%s: %s", paths[i], strerror(errno));
-	w.raw = xmalloc(SURVEY_LOOK_BYTES);
+	w.raw = xmalloc(SURVEY_LOOK_MAX);
 	for (size_t i = 0; i < n_paths; i++)
 		visit(&w, paths[i], 0);
 	if (w.inputs.n) {

@@ -11,6 +11,8 @@
 #include "base/arena.h"
 
 #define SURVEY_LOOK_BYTES ((size_t)64 << 10)
+/* zstd gives nothing before a whole block of up to 128 KB. */
+#define SURVEY_LOOK_MAX ((size_t)144 << 10)
 
 enum input_kind {
 	INPUT_KINETO,  /* a PyTorch profiler trace, Chrome JSON */
@@ -41,6 +43,7 @@ void survey_done(struct survey *s);
  * The kind of what begins with these bytes, compressed or not; whole: there are no more. For
  * INPUT_OTHER the reason, and whether it is worth a line. Archives use it for their members.
  */
+size_t survey_look_bytes(const void *raw, size_t len); /* how many it wants, having seen some */
 enum input_kind survey_look(const void *raw, size_t len, bool whole, const char **ret_why,
 			    bool *ret_said);
 
