@@ -135,11 +135,12 @@ static int records_bytes(void *user, const void *bytes, size_t len)
 /* After the last byte of a file of step records: its ranks become streams like those of traces. */
 static void slot_take_records(struct slot *slot, const char *path)
 {
-	struct part part = { .path = xstrdup(path), .kind = INPUT_LKS };
+	struct part part = { .kind = INPUT_LKS };
 	struct error error = { "" };
 
 	if (!slot->records)
 		return;
+	part.path = xstrdup(path);
 	if (records_end(slot->records, &part.streams, &part.n_streams, &part.stats, &error) < 0 ||
 	    *error.text)
 		slot_say(slot, "%s: %s", path, error.text);
@@ -249,9 +250,9 @@ static void say_lines(struct join_run *run)
 	if (unrelated) {
 		_cleanup_free_ char *clean = clean_text(first);
 
-		complain("left out %" PRIu64 " %s that %s no traces (%s%s)", unrelated,
-			 unrelated == 1 ? "file" : "files", unrelated == 1 ? "is" : "are", clean,
-			 unrelated == 1 ? "" : ", ..");
+		complain("left out %" PRIu64 " %s (%s%s)", unrelated,
+			 unrelated == 1 ? "file that is no trace" : "files that are no traces",
+			 clean, unrelated == 1 ? "" : ", ..");
 	}
 }
 

@@ -140,7 +140,7 @@ const char *page_number(double v, char buf[32])
 	else if (size >= 999.5)
 		snprintf(buf, 32, "%s%s", v < 0 ? "-" : "",
 			 page_count((uint64_t)llround(size), whole));
-	else if (size >= 99.95)
+	else if (size >= 99.95 || v == (double)(int)v)
 		snprintf(buf, 32, "%.0f", v);
 	else if (size >= 9.995)
 		snprintf(buf, 32, "%.1f", v);

@@ -174,6 +174,7 @@ static void finding_who(const struct text *t, const struct finding *f, const cha
 
 static void finding_cost(const struct text *t, const struct finding *f)
 {
+	const char *hours = t->job->cpu_job ? "rank hours" : "GPU hours";
 	struct line l = { 0 };
 	char n[32];
 
@@ -182,12 +183,13 @@ static void finding_cost(const struct text *t, const struct finding *f)
 	if (isfinite(f->slowdown))
 		line_add(&l, l.b.len ? " (%.2fx)" : "steps take %.2fx as long", f->slowdown);
 	if (isfinite(f->lost_gpu_hours) && f->lost_gpu_hours > 0)
-		line_add(&l, "%s%s GPU hours in what was given", l.b.len ? "; " : "",
-			 page_number(f->lost_gpu_hours, n));
+		line_add(&l, "%s%s %s in what was given", l.b.len ? "; " : "",
+			 page_number(f->lost_gpu_hours, n), hours);
 	if (isfinite(f->gpu_hours_per_day) && f->gpu_hours_per_day > 0)
-		line_add(&l, "%s%s%s a day at this pace", l.b.len ? ", " : "",
+		line_add(&l, "%s%s%s%s a day at this pace", l.b.len ? ", " : "",
 			 page_number(f->gpu_hours_per_day, n),
-			 isfinite(f->lost_gpu_hours) ? "" : " GPU hours");
+			 isfinite(f->lost_gpu_hours) ? "" : " ",
+			 isfinite(f->lost_gpu_hours) ? "" : hours);
 	if (!l.b.len)
 		line_add(&l, "not known from what was given");
 	page_text(&t->page, PAGE_HEAD, "Cost: ", 6, line_end(&l));
@@ -204,7 +206,7 @@ static void finding_cause(const struct text *t, const struct finding *f)
 	if (isfinite(f->confidence))
 		line_add(&l, ", %.0f %% sure", f->confidence * 100);
 	if (f->summary && *f->summary)
-		line_add(&l, ". %s", f->summary);
+		line_add(&l, ": %s", f->summary);
 	page_text(&t->page, PAGE_HEAD, "Cause: ", 7, line_end(&l));
 	buf_done(&l.b);
 }
@@ -213,7 +215,7 @@ static void evidence_line(const struct text *t, const struct evidence *e)
 {
 	struct line l = { 0 };
 	char n[32];
-	const char *unit = e->unit ? e->unit : "";
+	const char *unit = e->unit && strcmp(e->unit, "count") ? e->unit : "";
 	const char *space = *unit && strcmp(unit, "x") && strcmp(unit, "%") ? " " : "";
 
 	line_add(&l, "%s", e->text);
@@ -225,6 +227,21 @@ static void evidence_line(const struct text *t, const struct evidence *e)
 	buf_done(&l.b);
 }
 
+static bool is_command(const char *next)
+{
+	static const char *const programs[] = {
+		"lockstep",  "ssh",	   "nvidia-smi", "rocm-smi", "dcgmi", "ibstat",
+		"ibdiagnet", "perfquery",  "py-spy",	 "perf",     "dmesg", "top",
+		"iostat",    "journalctl", "numactl",	 "sudo",     "cat",   "grep",
+	};
+	size_t len = strcspn(next, " ");
+
+	for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
+		if (len == strlen(programs[i]) && !strncmp(next, programs[i], len))
+			return true;
+	return false;
+}
+
 /* Commands are printed to be copied, with the user's own paths where judge could only say PATH;
    advice is wrapped like all else. */
 static void next_line(const struct text *t, const char *next)
@@ -232,7 +249,7 @@ static void next_line(const struct text *t, const char *next)
 	const char *path = strstr(next, " PATH");
 	struct line l = { 0 };
 
-	if (strncmp(next, "lockstep ", 9) && strncmp(next, "nvidia-smi", 10)) {
+	if (!is_command(next)) {
 		page_text(&t->page, PAGE_PLAIN, "  ", 2, next);
 		return;
 	}
@@ -340,9 +357,9 @@ static void add_totals(struct line *l, const struct text *t)
 	line_add(l, ", %s kernels", page_count(kernels, n));
 	line_add(l, ", %s collectives", page_count(collectives, n));
 	if (isfinite(r->step_ms_median))
-		line_add(l, "; a step takes %s ms", page_number(r->step_ms_median, n));
+		line_add(l, "; a step: %s ms", page_number(r->step_ms_median, n));
 	if (isfinite(r->step_ms_p99))
-		line_add(l, " (median; 99 %% take at most %s ms)", page_number(r->step_ms_p99, n));
+		line_add(l, " (p99 %s)", page_number(r->step_ms_p99, n));
 }
 
 /* The answer where no fault and no risk was found. */
