@@ -1,0 +1,292 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The project's figures, each beside its rival in the same run.
+
+    bench/run.py build/lockstep [NAME...]
+
+One line a figure: what, value and unit, the work, minimum and median of N runs, and what else did the same work here
+and now. Real traces come from $LOCKSTEP_SHARED (../shared) where it is there, else generated ones take their place.
+HolisticTraceAnalysis 0.5.0 and orjson are kept in .venv-bench; without a network their columns say so.
+Needs about 3 GB in $TMPDIR for the trace of 2 GB. Peak memory is the kernel's ru_maxrss of the child.
+"""
+import gzip
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+SHARED = os.environ.get('LOCKSTEP_SHARED', os.path.join(ROOT, '..', 'shared'))
+VENV = os.path.join(ROOT, '.venv-bench')
+ORJSON = """import sys, time, orjson
+with open(sys.argv[1], 'rb') as f:
+    data = f.read()
+t = time.perf_counter()
+orjson.loads(data)
+print(time.perf_counter() - t)"""
+HTA = """import sys, time, logging
+logging.disable(logging.CRITICAL)
+from hta.trace_analysis import TraceAnalysis
+t = time.perf_counter()
+a = TraceAnalysis(trace_files={0: sys.argv[1]}, trace_dir=sys.argv[2])
+loaded = time.perf_counter() - t
+try:
+    a.get_temporal_breakdown(visualize=False)
+    print(time.perf_counter() - t, 'load and breakdown')
+except Exception as e:
+    print(loaded, 'load only; its breakdown raises ' + type(e).__name__)"""
+
+
+def run(argv, cpus=None, **more):
+    """(seconds, peak bytes, exit status, output) of one child."""
+    argv = (['taskset', '-c', cpus] if cpus else []) + argv
+    with tempfile.TemporaryFile() as out:
+        began = time.perf_counter()
+        p = subprocess.Popen(argv, stdout=out, stderr=subprocess.DEVNULL, **more)
+        _, status, usage = os.wait4(p.pid, 0)
+        seconds = time.perf_counter() - began
+        p.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        return seconds, usage.ru_maxrss * 1024, p.returncode, out.read().decode(errors='replace')
+
+
+def several(argv, n, cpus=None):
+    """(all seconds, most bytes); stops the benchmark if the command fails."""
+    times, peak = [], 0
+    for _ in range(n):
+        seconds, memory, code, out = run(argv, cpus)
+        if code not in (0, 1, 2):
+            sys.exit(f'{" ".join(argv)}: exit {code}: {out[-200:]}')
+        times.append(seconds)
+        peak = max(peak, memory)
+    return times, peak
+
+
+def spread(times, unit='s'):
+    scale = {'s': 1, 'ms': 1e3}[unit]
+    return f'min {min(times) * scale:.4g} median {statistics.median(times) * scale:.4g} {unit} of {len(times)}'
+
+
+def line(name, value, unit, work, took, beside, bar=''):
+    print(f'{name:34} {value:>9.4g} {unit:9} {work}; {took}; {beside}{"; bar " + bar if bar else ""}', flush=True)
+
+
+def machine():
+    model = 'unknown CPU'
+    with open('/proc/cpuinfo', encoding='utf-8') as f:
+        for text in f:
+            if text.startswith('model name'):
+                model = text.split(':', 1)[1].strip()
+                break
+    load = os.getloadavg()[0]
+    print(f'machine: {model}, {len(os.sched_getaffinity(0))} cores, load {load:.1f} at the start', flush=True)
+
+
+class Rivals:
+    """The other programs, in a venv that is made once."""
+
+    def __init__(self):
+        self.python = os.path.join(VENV, 'bin', 'python')
+        self.why = None
+        if not os.path.exists(self.python):
+            subprocess.run([sys.executable, '-m', 'venv', VENV], check=True)
+        if run([self.python, '-c', 'import hta, orjson'])[2]:
+            p = subprocess.run([self.python, '-m', 'pip', 'install', '-q', 'HolisticTraceAnalysis==0.5.0', 'orjson'], capture_output=True, text=True)
+            if p.returncode:
+                self.why = 'not installed: ' + (p.stderr.strip().splitlines() or ['?'])[-1][:60]
+
+    def orjson(self, path, n=3):
+        if self.why:
+            return None
+        return min(float(run([self.python, '-c', ORJSON, path], '0')[3] or 'inf') for _ in range(n))
+
+    def hta(self, path):
+        """(seconds, bytes, what it did) or None."""
+        if self.why:
+            return None
+        _, memory, code, out = run([self.python, '-c', HTA, path, os.path.dirname(path)], '0')
+        if code:
+            return None
+        seconds, what = out.strip().splitlines()[-1].split(' ', 1)
+        return float(seconds), memory, what
+
+
+def unpack(source, folder, name):
+    target = os.path.join(folder, name)
+    with gzip.open(source) as a, open(target, 'wb') as b:
+        shutil.copyfileobj(a, b, 1 << 20)
+    return target
+
+
+def grow(source, target, size):
+    subprocess.run([sys.executable, os.path.join(HERE, 'grow_trace.py'), source, target, '--bytes', size], check=True, stdout=subprocess.DEVNULL)
+    return target
+
+
+def make_job(folder, *options):
+    subprocess.run([sys.executable, os.path.join(ROOT, 'tests', 'gen', 'make_job.py'), '--out', folder, *options], check=True, stdout=subprocess.DEVNULL)
+    os.remove(os.path.join(folder, 'answer.json'))
+    return sorted(os.path.join(folder, f) for f in os.listdir(folder))
+
+
+class Work:
+    """The input files, made when first asked for."""
+
+    def __init__(self, folder):
+        self.folder, self.made = folder, {}
+
+    def shared(self, *parts):
+        path = os.path.join(SHARED, 'data', *parts)
+        return path if os.path.exists(path) else None
+
+    def generated(self):
+        """One rank of a generated job, as the seed of larger traces."""
+        if 'generated' not in self.made:
+            folder = os.path.join(self.folder, 'generated')
+            self.made['generated'] = make_job(folder, '--seed', '11', '--dp', '8', '--steps', '12', '--quirk')
+        return self.made['generated']
+
+    def gpu_source(self):
+        return self.shared('kineto', 'hta_nccl_parser_config.json.gz') or self.generated()[0]
+
+    def large(self):
+        """[(name, path raw, path gzipped)], each over 50 MB raw."""
+        if 'large' not in self.made:
+            files = []
+            for name, parts in (('CPU/Gloo job', ('cpu-traces', 'big', 'rank1.json.gz')), ('MTIA', ('kineto', 'hta_mtia_rank_0.json.gz'))):
+                packed = self.shared(*parts)
+                if packed:
+                    files.append((name, unpack(packed, self.folder, parts[-1][:-3]), packed))
+            raw = grow(self.gpu_source(), os.path.join(self.folder, 'gpu.json'), '80M')
+            with open(raw, 'rb') as a, gzip.open(raw + '.gz', 'wb', 6) as b:
+                shutil.copyfileobj(a, b, 1 << 20)
+            files.append(('GPU, grown from a real one' if self.shared('kineto') else 'GPU, generated', raw, raw + '.gz'))
+            self.made['large'] = files
+        return self.made['large']
+
+
+def bench_version(lockstep, work, rivals):
+    times, _ = several([lockstep, '--version'], 40)
+    nothing, _ = several(['/bin/true'], 40)
+    line('lockstep --version', min(times) * 1e3, 'ms', 'one process', spread(times, 'ms'), f'/bin/true {spread(nothing, "ms")}', '2 ms')
+
+
+def bench_large(lockstep, work, rivals):
+    for name, raw, packed in work.large():
+        size = os.path.getsize(raw)
+        times, memory = several([lockstep, 'diagnose', '--json', raw], 5, '0')
+        orjson, hta = rivals.orjson(raw), rivals.hta(raw)
+        beside = 'orjson.loads ' + (f'{size / orjson / 1e9:.2f} GB/s ({orjson / min(times):.1f}x)' if orjson else str(rivals.why))
+        line('diagnose, raw JSON, 1 core', size / min(times) / 1e9, 'GB/s', f'{name}, {size / 1e6:.1f} MB', spread(times), beside, '1.0 GB/s')
+        line('  peak memory', memory / 1e6, 'MB', f'{name}, {size / 1e6:.1f} MB', 'most of 5', f'HTA {hta[1] / 1e6:.0f} MB' if hta else f'HTA: {rivals.why or "fails on this trace"}', '64 MB + one step')
+        if hta:
+            line('  times faster than HTA 0.5.0', hta[0] / min(times), 'x', f'{name}, {size / 1e6:.1f} MB', f'HTA {hta[0]:.2f} s ({hta[2]}), 1 run', f'lockstep {spread(times)}', '50x')
+        times, _ = several([lockstep, 'diagnose', '--json', packed], 5, '0')
+        began = time.perf_counter()
+        with gzip.open(packed) as f:
+            while f.read(1 << 20):
+                pass
+        line('diagnose, gzipped JSON, 1 core', size / min(times) / 1e9, 'GB/s', f'{name}, {os.path.getsize(packed) / 1e6:.1f} MB packed', spread(times),
+             f'python gzip alone {size / (time.perf_counter() - began) / 1e9:.2f} GB/s', '0.7 GB/s')
+
+
+def bench_memory(lockstep, work, rivals):
+    path = grow(work.gpu_source(), os.path.join(work.folder, 'two.json'), '2G')
+    size = os.path.getsize(path)
+    times, memory = several([lockstep, 'diagnose', '--json', path], 1, '0')
+    small, least = several([lockstep, 'diagnose', '--json', work.large()[-1][1]], 1, '0')
+    line('diagnose, 2 GB trace: peak memory', memory / 1e6, 'MB', f'{size / 1e9:.2f} GB', spread(times), f'the same, {os.path.getsize(work.large()[-1][1]) / 1e6:.0f} MB: {least / 1e6:.1f} MB', '64 MB + one step')
+    line('  speed', size / min(times) / 1e9, 'GB/s', f'{size / 1e9:.2f} GB', spread(times), f'the same, small: {spread(small)}', '1.0 GB/s')
+    os.remove(path)
+
+
+def bench_cores(lockstep, work, rivals):
+    folder = os.path.join(work.folder, 'eight')
+    os.makedirs(folder, exist_ok=True)
+    for i, path in enumerate(work.generated()):
+        grow(path, os.path.join(folder, f'rank{i}.json'), '40M')
+    size = sum(os.path.getsize(os.path.join(folder, f)) for f in os.listdir(folder))
+    one, memory = several([lockstep, 'diagnose', '--json', folder], 3, '0')
+    if len(os.sched_getaffinity(0)) < 2:
+        print('8 ranks, 2 cores against 1: skipped, this machine has one core')
+        return
+    two, _ = several([lockstep, 'diagnose', '--json', folder], 3, '0,1')
+    line('8 ranks, 2 cores against 1', min(one) / min(two), 'x', f'8 files, {size / 1e6:.0f} MB, generated', f'2 cores {spread(two)}', f'1 core {spread(one)}', '1.8x')
+    line('  peak memory', memory / 1e6, 'MB', f'8 files, {size / 1e6:.0f} MB', 'most of 3', 'one core', '64 MB + one step + 1 MB a rank')
+    shutil.rmtree(folder)
+
+
+def bench_archive(lockstep, work, rivals):
+    archive = work.shared('kineto', 'dlrm-8rank.tar.gz')
+    if not archive:
+        print('8-rank DLRM archive: skipped, no shared data')
+        return
+    times, memory = several([lockstep, 'diagnose', '--json', archive], 20)
+    untar, _ = several(['tar', '-xzOf', archive], 10)
+    line('8-rank DLRM archive', min(times) * 1e3, 'ms', f'{os.path.getsize(archive) / 1e3:.0f} kB, 8 traces', spread(times, 'ms'), f'tar -xzO {spread(untar, "ms")}', '100 ms')
+    line('  peak memory', memory / 1e6, 'MB', '8 traces', 'most of 20', '')
+
+
+def kernel_bytes(path):
+    """(bytes of the text of kernel events, kernels, step marks) of one trace."""
+    with (gzip.open if path.endswith('.gz') else open)(path, 'rt', encoding='utf-8', errors='replace') as f:
+        events = json.load(f, strict=False)['traceEvents']
+    kernels = [len(json.dumps(e)) for e in events if str(e.get('cat', '')).lower() == 'kernel']
+    marks = sum(e.get('ph') == 'X' and str(e.get('name')).startswith('ProfilerStep#') and e.get('cat') == 'user_annotation' for e in events)
+    return sum(kernels), len(kernels), max(marks, 1)
+
+
+def bench_record(lockstep, work, rivals):
+    for path in (work.gpu_source(), work.shared('kineto', 'param_resnet_kineto.json.gz')):
+        if not path:
+            continue
+        with tempfile.TemporaryDirectory(dir=work.folder) as t:
+            _, _, code, out = run([lockstep, 'export', '--steps', t, path])
+            if code:
+                print(f'step record of {os.path.basename(path)}: export fails, exit {code}: {out[-100:]}')
+                continue
+            stored = sum(os.path.getsize(os.path.join(t, f)) for f in os.listdir(t))
+        raw, kernels, steps = kernel_bytes(path)
+        line('step record, names included', stored / steps, 'bytes', f'{os.path.basename(path)}: {kernels // steps} kernels a step, {raw / steps / 1e6:.2f} MB of kernel events',
+             f'{steps} steps, {stored} bytes of .lks', f'raw {raw / steps:.0f} bytes: {raw / stored:.0f}x smaller', '2700 bytes for 10 MB')
+
+
+def bench_programs(lockstep, work, rivals):
+    """The benchmarks in C, linked with the rooms of the build that is measured."""
+    build = os.path.dirname(lockstep)
+    compiler = os.environ.get('CC', 'cc')
+    for source in sorted(f for f in os.listdir(HERE) if f.startswith('bench_') and f.endswith('.c')):
+        program = os.path.join(work.folder, source[:-2])
+        libraries = [os.path.join(build, f'lib{room}.a') for room in ('fold', 'read', 'model', 'base')]
+        argv = [compiler, '-O2', '-D_GNU_SOURCE', '-I', os.path.join(ROOT, 'src'), os.path.join(HERE, source), '-o', program,
+                '-Wl,--start-group', *libraries, '-Wl,--end-group', '-lisal', '-lzstd', '-ldl', '-lpthread', '-lm']
+        p = subprocess.run(argv, capture_output=True, text=True, cwd=build)
+        if p.returncode:
+            print(f'{source}: does not build: {p.stderr.strip().splitlines()[-1][:120]}')
+            continue
+        print(run(['taskset', '-c', '0', program])[3], end='', flush=True)
+
+
+BENCHES = {'version': bench_version, 'large': bench_large, 'memory': bench_memory, 'cores': bench_cores, 'archive': bench_archive,
+           'record': bench_record, 'programs': bench_programs}
+
+
+def main():
+    if len(sys.argv) < 2 or not os.access(sys.argv[1], os.X_OK):
+        sys.exit(__doc__)
+    lockstep, wanted = os.path.abspath(sys.argv[1]), sys.argv[2:] or list(BENCHES)
+    machine()
+    rivals = Rivals()
+    with tempfile.TemporaryDirectory(prefix='lockstep-bench-') as t:
+        work = Work(t)
+        for name in wanted:
+            BENCHES[name](lockstep, work, rivals)
+
+
+if __name__ == '__main__':
+    main()
