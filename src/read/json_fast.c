@@ -6,10 +6,10 @@
  * check added: a closing quote that is followed by neither white space nor one of , : } ] means
  * that quotes are not what they seem, and the careful way must look.
  */
-#include "read/json_scan.h"
+#include "read/json_fast.h"
 
-#ifdef __SSE2__
-#include <emmintrin.h>
+#ifdef __x86_64__
+#include <immintrin.h>
 #endif
 
 struct block {
@@ -17,7 +17,7 @@ struct block {
 	uint64_t stop; /* what may follow a string */
 };
 
-#ifdef __SSE2__
+#ifdef __x86_64__
 static inline uint64_t join(__m128i a, __m128i b, __m128i c, __m128i d)
 {
 	return (uint64_t)(unsigned)_mm_movemask_epi8(a) |
@@ -58,6 +58,42 @@ static inline struct block block_of(const char *p)
 		.open = equal(v, '{'),
 		.close = equal(v, '}'),
 		.stop = join(stops(v[0]), stops(v[1]), stops(v[2]), stops(v[3])),
+	};
+}
+
+#define AVX2 __attribute__((target("avx2")))
+
+AVX2 static inline uint64_t equal32(__m256i a, __m256i b, char c)
+{
+	const __m256i x = _mm256_set1_epi8(c);
+
+	return (uint64_t)(uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(a, x)) |
+	       (uint64_t)(uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(b, x)) << 32;
+}
+
+AVX2 static inline __m256i stops32(__m256i v)
+{
+	const __m256i space = _mm256_set1_epi8(' ');
+	const __m256i low = _mm256_cmpeq_epi8(_mm256_max_epu8(v, space), space);
+	const __m256i closing = _mm256_cmpeq_epi8(_mm256_or_si256(v, space), _mm256_set1_epi8('}'));
+	const __m256i comma = _mm256_cmpeq_epi8(v, _mm256_set1_epi8(','));
+	const __m256i colon = _mm256_cmpeq_epi8(v, _mm256_set1_epi8(':'));
+
+	return _mm256_or_si256(_mm256_or_si256(low, closing), _mm256_or_si256(comma, colon));
+}
+
+AVX2 static inline struct block block_of_avx2(const char *p)
+{
+	__m256i a = _mm256_loadu_si256((const __m256i *)(const void *)p);
+	__m256i b = _mm256_loadu_si256((const __m256i *)(const void *)(p + 32));
+
+	return (struct block){
+		.quote = equal32(a, b, '"'),
+		.backslash = equal32(a, b, '\\'),
+		.open = equal32(a, b, '{'),
+		.close = equal32(a, b, '}'),
+		.stop = (uint64_t)(uint32_t)_mm256_movemask_epi8(stops32(a)) |
+			(uint64_t)(uint32_t)_mm256_movemask_epi8(stops32(b)) << 32,
 	};
 }
 #else
@@ -108,110 +144,79 @@ static inline uint64_t escaped_by(uint64_t backslash, uint64_t *carry)
 	return (even ^ sum << 1) & follows;
 }
 
-const char *json_skip_object(const char *p, const char *end, unsigned depth)
+/* What a scan of an object knows at the end of a block. */
+struct scan {
+	uint64_t in_string; /* all ones: the next character is inside a string */
+	uint64_t escape;    /* 1: it is escaped */
+	uint64_t closed;    /* 1: it follows a closing quote */
+	unsigned depth;
+};
+
+enum scanned { SCAN_ON, SCAN_DONE, SCAN_ODD };
+
+/* One block; *at: where the last object ends in it. */
+static inline __attribute__((always_inline)) enum scanned scan_block(struct scan *s, struct block b,
+								     unsigned *at)
 {
-	uint64_t in_string = 0, escape = 0, closed = 0;
+	uint64_t quote = b.quote & ~escaped_by(b.backslash, &s->escape);
+	uint64_t inside = prefix_xor(quote) ^ s->in_string;
+	uint64_t ends = quote & ~inside;
+	uint64_t odd = (ends << 1 | s->closed) & ~b.stop;
+	uint64_t open = b.open & ~inside, close = b.close & ~inside;
+
+	s->in_string = (uint64_t)((int64_t)inside >> 63);
+	s->closed = ends >> 63;
+	for (uint64_t both = open | close; both; both &= both - 1) {
+		uint64_t bit = both & -both;
+
+		if (open & bit) {
+			s->depth++;
+		} else if (!--s->depth) {
+			*at = (unsigned)__builtin_ctzll(bit) + 1;
+			return odd & (bit - 1) ? SCAN_ODD : SCAN_DONE;
+		}
+	}
+	return odd ? SCAN_ODD : SCAN_ON;
+}
+
+static const char *skip_object(const char *p, const char *end, unsigned depth)
+{
+	struct scan s = { .depth = depth };
 
 	for (; p < end; p += 64) {
-		struct block b = block_of(p);
-		uint64_t quote = b.quote & ~escaped_by(b.backslash, &escape);
-		uint64_t inside = prefix_xor(quote) ^ in_string;
-		uint64_t ends = quote & ~inside;
-		uint64_t odd = (ends << 1 | closed) & ~b.stop;
-		uint64_t open = b.open & ~inside, close = b.close & ~inside;
+		unsigned at = 0;
+		enum scanned r = scan_block(&s, block_of(p), &at);
 
-		in_string = (uint64_t)((int64_t)inside >> 63);
-		closed = ends >> 63;
-		for (uint64_t both = open | close; both; both &= both - 1) {
-			uint64_t bit = both & -both;
-
-			if (open & bit) {
-				depth++;
-			} else if (!--depth) {
-				const char *q = p + __builtin_ctzll(bit) + 1;
-
-				return !(odd & (bit - 1)) && q <= end ? q : NULL;
-			}
-		}
-		if (odd)
-			return NULL;
+		if (r != SCAN_ON)
+			return r == SCAN_DONE && p + at <= end ? p + at : NULL;
 	}
 	return NULL;
 }
 
-#ifdef __SSE2__
-const char *json_string_end(const char *p, const char *end, bool *ret_plain)
+#ifdef __x86_64__
+AVX2 static const char *skip_object_avx2(const char *p, const char *end, unsigned depth)
 {
-	const __m128i quote = _mm_set1_epi8('"'), backslash = _mm_set1_epi8('\\');
-	const __m128i printable = _mm_set1_epi8(0x1f);
-	bool plain = true;
+	struct scan s = { .depth = depth };
 
-	while (p < end) {
-		__m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
-		unsigned q = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(v, quote));
-		unsigned b = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(v, backslash));
-		/* Signed: bytes beyond ASCII are negative, so they count as odd like controls. */
-		unsigned odd = ~(unsigned)_mm_movemask_epi8(_mm_cmpgt_epi8(v, printable)) & 0xffff;
-		unsigned before = (q & -q) - 1; /* all ones if there is no quote */
+	for (; p < end; p += 64) {
+		unsigned at = 0;
+		enum scanned r = scan_block(&s, block_of_avx2(p), &at);
 
-		if (b & before) {
-			unsigned at = (unsigned)__builtin_ctz(b);
-
-			plain = false;
-			p += at + 2;
-			continue;
-		}
-		if (odd & before)
-			plain = false;
-		if (q) {
-			p += __builtin_ctz(q);
-			*ret_plain = plain;
-			return p < end ? p : NULL;
-		}
-		p += 16;
+		if (r != SCAN_ON)
+			return r == SCAN_DONE && p + at <= end ? p + at : NULL;
 	}
 	return NULL;
 }
 
-const char *json_skip_space_far(const char *p, const char *end)
+const char *json_skip_object(const char *p, const char *end, unsigned depth)
 {
-	const __m128i space = _mm_set1_epi8(' ');
-
-	for (; p < end; p += 16) {
-		__m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
-		__m128i white = _mm_cmpeq_epi8(_mm_max_epu8(v, space), space);
-		unsigned text = ~(unsigned)_mm_movemask_epi8(white) & 0xffff;
-
-		if (text)
-			return p + __builtin_ctz(text);
-	}
-	return end;
+	return __builtin_cpu_supports("avx2") ? skip_object_avx2(p, end, depth)
+					      : skip_object(p, end, depth);
 }
 #else
-const char *json_string_end(const char *p, const char *end, bool *ret_plain)
+const char *json_skip_object(const char *p, const char *end, unsigned depth)
 {
-	bool plain = true;
-
-	for (; p < end; p++) {
-		unsigned char c = (unsigned char)*p;
-
-		if (c == '"') {
-			*ret_plain = plain;
-			return p;
-		}
-		if (c < ' ' || c >= 0x80 || c == '\\')
-			plain = false;
-		if (c == '\\')
-			p++;
-	}
-	return NULL;
-}
-
-const char *json_skip_space_far(const char *p, const char *end)
-{
-	while (p < end && (unsigned char)*p <= ' ')
-		p++;
-	return p;
+	return skip_object(p, end, depth);
 }
 #endif
 
@@ -273,44 +278,6 @@ const char *json_skip_value(const char *p, const char *end)
 
 /* --- numbers --- */
 
-static bool is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
-/* The eight bytes at p as little-endian, whatever the machine. */
-static inline uint64_t load_le64(const char *p)
-{
-	uint64_t w;
-
-	memcpy(&w, p, sizeof(w));
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-	w = __builtin_bswap64(w);
-#endif
-	return w;
-}
-
-/* How many of the eight characters, from the first, are digits. */
-static inline unsigned digits_in(uint64_t w)
-{
-	uint64_t x = w ^ 0x3030303030303030u; /* a digit's byte is now 0..9 */
-	uint64_t bad = ((x + 0x7676767676767676u) | x) & 0x8080808080808080u;
-
-	return bad ? (unsigned)__builtin_ctzll(bad) / 8 : 8;
-}
-
-/* The value of the first n (1..8) characters, all digits. */
-static inline uint64_t digits_value(uint64_t w, unsigned n)
-{
-	w = (w ^ 0x3030303030303030u) << (64 - 8 * n); /* leading zeros in front */
-	w = w * 10 + (w >> 8);
-	return (((w & 0x000000ff000000ffu) * 0x000f424000000064u) +
-		(((w >> 16) & 0x000000ff000000ffu) * 0x0000271000000001u)) >>
-	       32;
-}
-
-static const uint64_t power10[] = { 1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000 };
-
 /* A number as its digits and the place of its point: value = digits * 10^exponent. */
 struct decimal {
 	unsigned __int128 digits;
@@ -362,10 +329,10 @@ static enum json_number number_in_full(const char **at, const char *end, unsigne
 
 	if (*p == '-' || *p == '+')
 		p++;
-	for (; p < end && is_digit(*p); p++, any = true)
+	for (; p < end && json_is_digit(*p); p++, any = true)
 		decimal_digit(&d, (unsigned)(*p - '0'), false);
 	if (p < end && *p == '.')
-		for (p++; p < end && is_digit(*p); p++, any = true)
+		for (p++; p < end && json_is_digit(*p); p++, any = true)
 			decimal_digit(&d, (unsigned)(*p - '0'), true);
 	if (!any)
 		return JSON_NUMBER_NONE;
@@ -374,9 +341,9 @@ static enum json_number number_in_full(const char **at, const char *end, unsigne
 		int64_t e = 0;
 
 		p += p[1] == '-' || p[1] == '+' ? 2 : 1;
-		if (p >= end || !is_digit(*p))
+		if (p >= end || !json_is_digit(*p))
 			return JSON_NUMBER_NONE;
-		for (; p < end && is_digit(*p); p++)
+		for (; p < end && json_is_digit(*p); p++)
 			e = MIN(e * 10 + (*p - '0'), INT32_MAX);
 		d.exponent += down ? -e : e;
 	}
@@ -412,9 +379,7 @@ static enum json_number number_word(const char **at, const char *end)
 	return JSON_NUMBER_NONE;
 }
 
-/* What the fast way does not cover. */
-static __attribute__((noinline)) enum json_number number_slow(const char **at, const char *end,
-							      unsigned scale, int64_t *ret)
+enum json_number json_number_slow(const char **at, const char *end, unsigned scale, int64_t *ret)
 {
 	const char *p = *at;
 	enum json_number r;
@@ -422,8 +387,8 @@ static __attribute__((noinline)) enum json_number number_slow(const char **at, c
 
 	if (quoted)
 		p = json_skip_space(p + 1, end);
-	if (is_digit(*p) ||
-	    ((*p == '-' || *p == '+' || *p == '.') && (is_digit(p[1]) || p[1] == '.')))
+	if (json_is_digit(*p) ||
+	    ((*p == '-' || *p == '+' || *p == '.') && (json_is_digit(p[1]) || p[1] == '.')))
 		r = number_in_full(&p, end, scale, ret);
 	else
 		r = number_word(&p, end);
@@ -435,48 +400,4 @@ static __attribute__((noinline)) enum json_number number_slow(const char **at, c
 	}
 	*at = p;
 	return r;
-}
-
-enum json_number json_number(const char **at, const char *end, unsigned scale, int64_t *ret)
-{
-	const char *p = *at;
-	uint64_t w = load_le64(p), v;
-	unsigned n = digits_in(w);
-
-	if (!n)
-		return number_slow(at, end, scale, ret);
-	v = digits_value(w, n);
-	p += n;
-	if (n == 8) {
-		w = load_le64(p);
-		n = digits_in(w);
-		if (n)
-			v = v * power10[n] + digits_value(w, n);
-		p += n;
-		if (n == 8 && (is_digit(*p) || v > (uint64_t)INT64_MAX / power10[scale] - 1))
-			return number_slow(at, end, scale, ret);
-	}
-	v *= power10[scale];
-	if (*p == '.') {
-		w = load_le64(p + 1);
-		n = digits_in(w);
-		if (n != scale) {
-			if (n < 1 || n > 7)
-				return number_slow(at, end, scale, ret);
-			/* To `scale` digits: fill up, or cut and round. */
-			if (n < scale)
-				v += digits_value(w, n) * power10[scale - n];
-			else
-				v += (digits_value(w, n) + power10[n - scale] / 2) /
-				     power10[n - scale];
-		} else if (n) {
-			v += digits_value(w, n);
-		}
-		p += 1 + n;
-	}
-	if ((*p | 0x20) == 'e')
-		return number_slow(at, end, scale, ret);
-	*at = p;
-	*ret = (int64_t)v;
-	return JSON_NUMBER_GOOD;
 }

@@ -7,7 +7,7 @@
  * behind which the surrounding value goes on as JSON must (quote_ends). All else follows from that,
  * and a writer's sound text gives the same answer.
  */
-#include "read/json_scan.h"
+#include "read/json_fast.h"
 
 #include <stdio.h>
 

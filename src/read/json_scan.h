@@ -71,42 +71,18 @@ enum json_copied json_copy_key(struct json_window *w, struct buf *out, unsigned 
 /* White space of the text; false at its end. */
 bool json_skip_space_refilling(struct json_window *w);
 
-/* --- the fast way --- */
+/* --- the fast way (json_fast.h has its inline half) --- */
 
 /* Behind the bracket that closes `depth` objects, p being inside them and in no string; or NULL. */
 const char *json_skip_object(const char *p, const char *end, unsigned depth);
 /* Behind any value; or NULL. */
 const char *json_skip_value(const char *p, const char *end);
-/* The closing quote of the string whose text begins at p; or NULL. ret_plain: its text has no
-   escape, no control character and no byte beyond ASCII. */
-const char *json_string_end(const char *p, const char *end, bool *ret_plain);
-const char *json_skip_space_far(const char *p, const char *end);
-
-static inline const char *json_skip_space(const char *p, const char *end)
-{
-	if ((unsigned char)p[0] > ' ')
-		return p;
-	if ((unsigned char)p[1] > ' ')
-		return p + 1;
-	return json_skip_space_far(p, end);
-}
 
 enum json_number {
 	JSON_NUMBER_GOOD,
 	JSON_NUMBER_BAD, /* inf, NaN, beyond 64 bits */
 	JSON_NUMBER_NONE /* null, or no number at all */
 };
-/*
- * A number times 10^scale as an integer, rounded half away from zero; quotes around it are
- * accepted. Never goes through a double. Moves *p behind the value, or leaves it if no value is
- * there.
- */
-enum json_number json_number(const char **p, const char *end, unsigned scale, int64_t *ret);
-/* Microseconds as nanoseconds. */
-static inline enum json_number json_time_ns(const char **p, const char *end, int64_t *ret)
-{
-	return json_number(p, end, 3, ret);
-}
 
 /* Writes the text of a string without its escapes; unknown escapes are kept as they are. At most
    len bytes; returns their number. ret_bad: bad escapes, control characters, bytes that are no

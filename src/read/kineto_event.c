@@ -8,43 +8,49 @@
  */
 #include "read/kineto_event.h"
 
-static const struct {
+/* Words and what they mean, in one table for each length: most lookups are one comparison. */
+struct word {
 	const char *text;
-	enum category category;
-} categories[] = {
-	{ "kernel", CATEGORY_KERNEL },
-	{ "Kernel", CATEGORY_KERNEL },
-	{ "gpu_memcpy", CATEGORY_COPY },
-	{ "Memcpy", CATEGORY_COPY },
-	{ "gpu_memset", CATEGORY_SET },
-	{ "Memset", CATEGORY_SET },
-	{ "mtia_ccp_events", CATEGORY_MTIA },
-	{ "cuda_runtime", CATEGORY_RUNTIME },
-	{ "cuda_driver", CATEGORY_RUNTIME },
-	{ "Runtime", CATEGORY_RUNTIME },
-	{ "runtime", CATEGORY_RUNTIME },
-	{ "hip_runtime", CATEGORY_RUNTIME },
-	{ "mtia_runtime", CATEGORY_RUNTIME },
-	{ "xpu_runtime", CATEGORY_RUNTIME },
-	{ "xpu_driver", CATEGORY_RUNTIME },
-	{ "privateuse1_runtime", CATEGORY_RUNTIME },
-	{ "privateuse1_driver", CATEGORY_RUNTIME },
-	{ "user_annotation", CATEGORY_ANNOTATION },
-	{ "gpu_user_annotation", CATEGORY_GPU_ANNOTATION },
-	{ "cpu_op", CATEGORY_OP },
-	{ "Operator", CATEGORY_OPERATOR },
-	{ "python_function", CATEGORY_PYTHON },
-	{ "PythonFunction", CATEGORY_PYTHON },
+	int meaning;
 };
+#define WORDS(...)                                                                                 \
+	(const struct word[])                                                                      \
+	{                                                                                          \
+		__VA_ARGS__,                                                                       \
+		{                                                                                  \
+			0                                                                          \
+		}                                                                                  \
+	}
+#define WORD_LEN_MAX 25u
 
-static enum category category_of(const char *s, size_t len)
+static int meaning_of(const struct word *const table[WORD_LEN_MAX + 1], const char *s, size_t len)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(categories); i++)
-		if (*s == *categories[i].text && strlen(categories[i].text) == len &&
-		    !memcmp(s, categories[i].text, len))
-			return categories[i].category;
-	return CATEGORY_NONE;
+	if (len <= WORD_LEN_MAX && table[len])
+		for (const struct word *w = table[len]; w->text; w++)
+			if (*w->text == *s && !memcmp(w->text, s, len))
+				return w->meaning;
+	return 0;
 }
+
+static const struct word *const categories[WORD_LEN_MAX + 1] = {
+	[6] = WORDS({ "kernel", CATEGORY_KERNEL }, { "Kernel", CATEGORY_KERNEL },
+		    { "Memcpy", CATEGORY_COPY }, { "Memset", CATEGORY_SET },
+		    { "cpu_op", CATEGORY_OP }),
+	[7] = WORDS({ "Runtime", CATEGORY_RUNTIME }, { "runtime", CATEGORY_RUNTIME }),
+	[8] = WORDS({ "Operator", CATEGORY_OPERATOR }),
+	[10] = WORDS({ "gpu_memcpy", CATEGORY_COPY }, { "gpu_memset", CATEGORY_SET },
+		     { "xpu_driver", CATEGORY_RUNTIME }),
+	[11] = WORDS({ "cuda_driver", CATEGORY_RUNTIME }, { "hip_runtime", CATEGORY_RUNTIME },
+		     { "xpu_runtime", CATEGORY_RUNTIME }),
+	[12] = WORDS({ "cuda_runtime", CATEGORY_RUNTIME }, { "mtia_runtime", CATEGORY_RUNTIME }),
+	[14] = WORDS({ "PythonFunction", CATEGORY_PYTHON }),
+	[15] =
+	    WORDS({ "mtia_ccp_events", CATEGORY_MTIA }, { "user_annotation", CATEGORY_ANNOTATION },
+		  { "python_function", CATEGORY_PYTHON }),
+	[18] = WORDS({ "privateuse1_driver", CATEGORY_RUNTIME }),
+	[19] = WORDS({ "privateuse1_runtime", CATEGORY_RUNTIME },
+		     { "gpu_user_annotation", CATEGORY_GPU_ANNOTATION }),
+};
 
 static inline uint32_t load32(const char *p)
 {
@@ -65,42 +71,11 @@ static inline uint32_t load32(const char *p)
 #define WORD_FIRST3 0xffffff00u
 #endif
 
-/* Which member a key is; *len is set for those that we know. */
-static inline enum field_bit field_of(const char *key, size_t *len)
-{
-	uint32_t w = load32(key);
-
-	*len = 3;
-	switch (w) {
-	case WORD('c', 'a', 't', '"'):
-		return FIELD_CATEGORY;
-	case WORD('p', 'i', 'd', '"'):
-		return FIELD_PID;
-	case WORD('t', 'i', 'd', '"'):
-		return FIELD_TID;
-	case WORD('d', 'u', 'r', '"'):
-		return FIELD_DUR;
-	case WORD('n', 'a', 'm', 'e'):
-		*len = 4;
-		return key[4] == '"' ? FIELD_NAME : 0;
-	case WORD('a', 'r', 'g', 's'):
-		*len = 4;
-		return key[4] == '"' ? FIELD_ARGS : 0;
-	default:
-		break;
-	}
-	*len = 2;
-	w &= WORD_FIRST3;
-	if (w == (WORD('p', 'h', '"', 0) & WORD_FIRST3))
-		return FIELD_PH;
-	if (w == (WORD('t', 's', '"', 0) & WORD_FIRST3))
-		return FIELD_TS;
-	return 0;
-}
-
 /* Behind the colon and white space; p is at the key's closing quote. */
 static inline const char *behind_colon(const char *p, const char *end)
 {
+	if (p[1] == ':' && p[2] == ' ' && (unsigned char)p[3] > ' ') /* as torch writes it */
+		return p + 3;
 	p = json_skip_space(p + 1, end);
 	if (*p != ':')
 		return NULL;
@@ -136,77 +111,116 @@ static const char *parse_identity(const char *p, const char *end, uint64_t *ret)
 	return q + 1;
 }
 
+/* A time that is no plain number: what the field's bits say of it. */
 static const char *parse_time(const char *p, const char *end, struct event_fields *f,
-			      enum field_bit field)
+			      enum field_bit bad, int64_t *ret)
 {
-	int64_t v = 0;
-	enum json_number r = json_time_ns(&p, end, &v);
+	enum json_number r = json_time_ns(&p, end, ret);
 
-	if (field == FIELD_TS)
-		f->ts_ns = v;
-	else
-		f->dur_ns = v;
 	if (r == JSON_NUMBER_GOOD)
 		return p;
-	f->have |= field == FIELD_TS ? FIELD_BAD_TS : FIELD_BAD_DUR;
+	*ret = 0;
+	f->have |= bad;
 	f->bad_numbers += r == JSON_NUMBER_BAD;
 	return *p == ',' || *p == '}' || (unsigned char)*p <= ' ' ? p : json_skip_value(p, end);
 }
 
-static const char *parse_text(const char *p, const char *end, struct event_fields *f,
-			      enum field_bit field)
+/* A short number, else whatever identifies a process or thread. */
+static inline const char *parse_id(const char *p, const char *end, uint64_t *ret)
 {
-	bool plain;
-	const char *s = p + 1;
+	uint64_t w = json_load64(p);
+	unsigned n = json_digits_in(w);
 
+	if (n - 1 > 6)
+		return parse_identity(p, end, ret);
+	*ret = json_digits_value(w, n);
+	return p + n;
+}
+
+/* A string, or a value that should have been one. *ret is NULL for the latter. */
+static inline const char *parse_text(const char *p, const char *end, const char **ret, bool *plain)
+{
+	*ret = NULL;
 	if (*p != '"')
 		return json_skip_value(p, end);
-	p = json_string_end(s, end, &plain);
-	if (!p)
-		return NULL;
-	if (field == FIELD_NAME) {
-		f->name = s;
-		f->name_len = (size_t)(p - s);
-		f->name_plain = plain;
-	} else if (field == FIELD_CATEGORY) {
-		f->category = category_of(s, (size_t)(p - s));
-	} else {
-		f->ph = *s;
+	*ret = p + 1;
+	p = json_string_end(p + 1, end, plain);
+	return p ? p + 1 : NULL;
+}
+
+static const char *parse_phase(const char *p, const char *end, struct event_fields *f)
+{
+	const char *s;
+	bool plain;
+
+	if (load32(p) == WORD('"', 'X', '"', ',')) {
+		f->ph = 'X';
+		f->have |= FIELD_PH;
+		return p + 3;
 	}
-	f->have |= field;
-	return p + 1;
+	p = parse_text(p, end, &s, &plain);
+	if (s) {
+		f->ph = *s;
+		f->have |= FIELD_PH;
+	}
+	return p;
+}
+
+static const char *parse_category(const char *p, const char *end, struct event_fields *f)
+{
+	const char *s;
+	bool plain;
+
+	p = parse_text(p, end, &s, &plain);
+	if (p && s) {
+		f->category = (enum category)meaning_of(categories, s, (size_t)(p - 1 - s));
+		f->have |= FIELD_CATEGORY;
+	}
+	return p;
+}
+
+static inline const char *parse_name(const char *p, const char *end, struct event_fields *f)
+{
+	const char *s;
+
+	p = parse_text(p, end, &s, &f->name_plain);
+	if (p && s) {
+		f->name = s;
+		f->name_len = (size_t)(p - 1 - s);
+		f->have |= FIELD_NAME;
+	}
+	return p;
 }
 
 #define FIELDS_BEFORE_ARGS                                                                         \
 	(FIELD_PH | FIELD_CATEGORY | FIELD_NAME | FIELD_PID | FIELD_TID | FIELD_TS | FIELD_DUR)
 
-static const char *parse_member(const char *p, const char *end, struct event_fields *f,
-				enum field_bit field)
+/* Flows, metadata, instants, and categories of no use: only their end matters. */
+static const char *pass_over(const char *p, const char *end, struct event_fields *f)
 {
-	switch (field) {
-	case FIELD_PH:
-	case FIELD_CATEGORY:
-	case FIELD_NAME:
-		return parse_text(p, end, f, field);
-	case FIELD_TS:
-	case FIELD_DUR:
-		f->have |= field;
-		return parse_time(p, end, f, field);
-	case FIELD_PID:
-		f->have |= field;
-		return parse_identity(p, end, &f->pid);
-	case FIELD_TID:
-		f->have |= field;
-		return parse_identity(p, end, &f->tid);
-	case FIELD_ARGS:
-		if (*p == '{') {
-			f->have |= field;
-			f->args = p + 1;
-		}
-		return json_skip_value(p, end);
-	default:
-		return json_skip_value(p, end);
-	}
+	f->ph = 0;
+	return p ? json_skip_object(p, end, 1) : NULL;
+}
+
+/* A member that is none of ours. p is at the key's opening quote. */
+static const char *parse_other(const char *p, const char *end)
+{
+	bool plain;
+
+	p = json_string_end(p + 1, end, &plain);
+	p = p ? behind_colon(p, end) : NULL;
+	return p ? json_skip_value(p, end) : NULL;
+}
+
+/* The member's key, by its first four characters; those of three letters with their quote. */
+static inline uint32_t key_at(const char *p)
+{
+	uint32_t w = load32(p + 1);
+
+	if ((w & WORD_FIRST3) == (WORD('p', 'h', '"', 0) & WORD_FIRST3) ||
+	    (w & WORD_FIRST3) == (WORD('t', 's', '"', 0) & WORD_FIRST3))
+		return w & WORD_FIRST3;
+	return w;
 }
 
 const char *event_parse(const char *p, const char *end, struct event_fields *f)
@@ -216,41 +230,72 @@ const char *event_parse(const char *p, const char *end, struct event_fields *f)
 	f->category = CATEGORY_NONE;
 	f->bad_numbers = 0;
 	for (;;) {
-		enum field_bit field;
-		size_t len;
-		bool plain;
+		const char *value;
 
 		p = json_skip_space(p, end);
 		if (*p != '"')
 			return *p == '}' ? p + 1 : NULL; /* empty, or a comma too many */
-		field = field_of(p + 1, &len);
-		p = field ? p + 1 + len : json_string_end(p + 1, end, &plain);
-		if (!p)
-			return NULL;
-		p = behind_colon(p, end);
-		if (!p)
-			return NULL;
-		/* The arguments come last as a rule: with all else known, on to the end. */
-		if (field == FIELD_ARGS && *p == '{' &&
-		    (f->have & FIELDS_BEFORE_ARGS) == FIELDS_BEFORE_ARGS) {
-			f->have |= FIELD_ARGS;
-			f->args = p + 1;
-			return json_skip_object(p + 1, end, 2);
+		switch (key_at(p)) {
+		case WORD('p', 'h', '"', 0) & WORD_FIRST3:
+			value = behind_colon(p + 3, end);
+			p = value ? parse_phase(value, end, f) : NULL;
+			if (f->ph != 'X' && f->have & FIELD_PH)
+				return pass_over(p, end, f);
+			break;
+		case WORD('c', 'a', 't', '"'):
+			value = behind_colon(p + 4, end);
+			p = value ? parse_category(value, end, f) : NULL;
+			if (f->category == CATEGORY_NONE && f->have & FIELD_CATEGORY)
+				return pass_over(p, end, f);
+			break;
+		case WORD('n', 'a', 'm', 'e'):
+			value = p[5] == '"' ? behind_colon(p + 5, end) : NULL;
+			p = value ? parse_name(value, end, f) : parse_other(p, end);
+			break;
+		case WORD('p', 'i', 'd', '"'):
+			value = behind_colon(p + 4, end);
+			p = value ? parse_id(value, end, &f->pid) : NULL;
+			f->have |= FIELD_PID;
+			break;
+		case WORD('t', 'i', 'd', '"'):
+			value = behind_colon(p + 4, end);
+			p = value ? parse_id(value, end, &f->tid) : NULL;
+			f->have |= FIELD_TID;
+			break;
+		case WORD('t', 's', '"', 0) & WORD_FIRST3:
+			value = behind_colon(p + 3, end);
+			p = value ? parse_time(value, end, f, FIELD_BAD_TS, &f->ts_ns) : NULL;
+			f->have |= FIELD_TS;
+			break;
+		case WORD('d', 'u', 'r', '"'):
+			value = behind_colon(p + 4, end);
+			p = value ? parse_time(value, end, f, FIELD_BAD_DUR, &f->dur_ns) : NULL;
+			f->have |= FIELD_DUR;
+			break;
+		case WORD('a', 'r', 'g', 's'):
+			value = p[5] == '"' ? behind_colon(p + 5, end) : NULL;
+			if (value && *value == '{') {
+				f->args = value + 1;
+				f->have |= FIELD_ARGS;
+				/* They come last as a rule: with all else known, on to the end. */
+				if (!(~f->have & FIELDS_BEFORE_ARGS))
+					return json_skip_object(value + 1, end, 2);
+			}
+			p = value ? json_skip_value(value, end) : parse_other(p, end);
+			break;
+		default:
+			p = parse_other(p, end);
+			break;
 		}
-		p = parse_member(p, end, f, field);
 		if (!p)
 			return NULL;
-		/* Flows, metadata, instants, and categories of no use. */
-		if ((f->have & FIELD_PH && f->ph != 'X') ||
-		    (f->have & FIELD_CATEGORY && f->category == CATEGORY_NONE)) {
-			f->ph = 0;
-			return json_skip_object(p, end, 1);
+		if (*p != ',') {
+			p = json_skip_space(p, end);
+			if (*p == '}')
+				return p + 1;
+			if (*p != ',')
+				return NULL;
 		}
-		p = json_skip_space(p, end);
-		if (*p == '}')
-			return p + 1;
-		if (*p != ',')
-			return NULL;
 		p++;
 	}
 }
@@ -279,39 +324,22 @@ enum arg {
 	ARG_DIMS,
 };
 
-static const struct {
-	const char *key;
-	enum arg arg;
-} args[] = {
-	{ "stream", ARG_STREAM },
-	{ "device", ARG_DEVICE },
-	{ "correlation", ARG_CORRELATION },
-	{ "bytes", ARG_BYTES },
-	{ "size", ARG_BYTES },
-	{ "memory bandwidth (GB/s)", ARG_BANDWIDTH },
-	{ "Collective name", ARG_COLLECTIVE },
-	{ "Process Group Name", ARG_GROUP },
-	{ "Process Group Description", ARG_GROUP_DESC },
-	{ "Process Group Ranks", ARG_RANKS },
-	{ "dtype", ARG_DTYPE },
-	{ "Group size", ARG_GROUP_SIZE },
-	{ "Seq", ARG_SEQ },
-	{ "In msg nelems", ARG_IN },
-	{ "Out msg nelems", ARG_OUT },
-	{ "Src Rank", ARG_SRC },
-	{ "Dst Rank", ARG_DST },
-	{ "Rank", ARG_RANK },
-	{ "Input Dims", ARG_DIMS },
+static const struct word *const args[WORD_LEN_MAX + 1] = {
+	[3] = WORDS({ "Seq", ARG_SEQ }),
+	[4] = WORDS({ "size", ARG_BYTES }, { "Rank", ARG_RANK }),
+	[5] = WORDS({ "bytes", ARG_BYTES }, { "dtype", ARG_DTYPE }),
+	[6] = WORDS({ "stream", ARG_STREAM }, { "device", ARG_DEVICE }),
+	[8] = WORDS({ "Src Rank", ARG_SRC }, { "Dst Rank", ARG_DST }),
+	[10] = WORDS({ "Group size", ARG_GROUP_SIZE }, { "Input Dims", ARG_DIMS }),
+	[11] = WORDS({ "correlation", ARG_CORRELATION }),
+	[13] = WORDS({ "In msg nelems", ARG_IN }),
+	[14] = WORDS({ "Out msg nelems", ARG_OUT }),
+	[15] = WORDS({ "Collective name", ARG_COLLECTIVE }),
+	[18] = WORDS({ "Process Group Name", ARG_GROUP }),
+	[19] = WORDS({ "Process Group Ranks", ARG_RANKS }),
+	[23] = WORDS({ "memory bandwidth (GB/s)", ARG_BANDWIDTH }),
+	[25] = WORDS({ "Process Group Description", ARG_GROUP_DESC }),
 };
-
-static enum arg arg_of(const char *key, size_t len)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(args); i++)
-		if (*key == *args[i].key && strlen(args[i].key) == len &&
-		    !memcmp(key, args[i].key, len))
-			return args[i].arg;
-	return ARG_OTHER;
-}
 
 /* The elements of one tensor or list of tensors: products of the innermost lists, summed. p is at
    the opening bracket; returns behind the closing one, NULL if this is no list of numbers. */
@@ -508,7 +536,7 @@ bool event_args(const char *end, struct intern *names, struct event_fields *f)
 		p = json_string_end(key, end, &plain);
 		if (!p)
 			return false;
-		arg = arg_of(key, (size_t)(p - key));
+		arg = (enum arg)meaning_of(args, key, (size_t)(p - key));
 		value = behind_colon(p, end);
 		p = value ? json_skip_value(value, end) : NULL;
 		if (!p)

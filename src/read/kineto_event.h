@@ -5,7 +5,7 @@
  */
 #pragma once
 #include "model/event.h"
-#include "read/json_scan.h"
+#include "read/json_fast.h"
 
 /* What a category means to us, whatever torch called it in its time. */
 enum category {
