@@ -103,7 +103,9 @@ uint16_t name_classify(const char *s, size_t len)
 	    has_word(word, word_len, data_words + (function ? 1 : 0),
 		     ARRAY_SIZE(data_words) - (function ? 1 : 0)))
 		class |= NAME_DATA;
-	if (has_word(word, word_len, save_words, ARRAY_SIZE(save_words)))
+	/* A function called "checkpoint" recomputes activations; one called "save" saves. */
+	if (has_word(word, word_len, save_words + (function ? 2 : 0),
+		     ARRAY_SIZE(save_words) - (function ? 2 : 0)))
 		class |= NAME_SAVE;
 	if (has_word(word, word_len, eval_words, ARRAY_SIZE(eval_words)))
 		class |= NAME_EVAL;

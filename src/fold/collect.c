@@ -292,6 +292,9 @@ int fold_event(void *user, const struct trace_event *e)
 		return 0;
 	item_set(&it, kind, e->duration_ns);
 	it.correlation = fold_correlation(e->correlation);
+	if (kind == ITEM_LAUNCH && it.correlation)
+		f->first_launch = MIN(f->first_launch, it.correlation);
+	f->lanes[it.lane].kernels += e->kind == EVENT_KERNEL;
 	if (kind == ITEM_COMM_RANGE && class & NAME_RANGE) {
 		struct comm_args args = args_of_range(f, e);
 

@@ -16,6 +16,7 @@
 #define NAME_LONGEST	512
 #define OVERLAP_ABSURD	((int64_t)1000000) /* of work on one stream, before it is clipped */
 #define UNSEEN_QUEUE_NS ((int64_t)2000000) /* a first launch this late: earlier work ran unseen */
+#define LONG_CALL_NS	((int64_t)1000000) /* a launch that loads a module, or waits for room */
 #define MARKS_APART_NS	((int64_t)1000000)
 #define STRAYS_LIMIT	65536
 
@@ -69,6 +70,7 @@ struct fold *fold_new(const struct fold_options *options)
 	f->first = INT64_MAX;
 	f->last = INT64_MIN;
 	f->self_rank = -1;
+	f->first_launch = UINT32_MAX;
 	return f;
 }
 
@@ -342,6 +344,10 @@ static void carry(struct player *p, const struct closing *c, struct open_step *d
 	for (size_t i = 0; i < done->work.n; i++)
 		if (done->work.v[i].end > c->end)
 			*vec_push(&p->strays) = done->work.v[i];
+	/* Strays moved: what lanes remember of theirs is void. */
+	for (size_t i = 0; i < p->f->n_lanes; i++)
+		if (p->f->lanes[i].last_mark == NO_MARK)
+			p->f->lanes[i].last_work = NO_ID;
 	n = 0;
 	for (size_t i = 0; i < p->stray_ranges.n; i++)
 		if (p->stray_ranges.v[i].end > c->end)
@@ -458,10 +464,13 @@ static void play_launch(struct player *p, const struct item *it, uint32_t mark)
 		.correlation = it->correlation,
 		.mark = mark,
 		.start = it->start,
+		.ready = it->start,
 		.param = NO_ID,
 		.annotation = NO_ID,
 	};
 
+	if (item_duration(it) > LONG_CALL_NS)
+		l.ready = it->start + item_duration(it);
 	if (range_holds(&lane->param, it->start)) {
 		l.param = lane->param.comm;
 		l.seq = lane->param.seq;
@@ -607,6 +616,16 @@ static void work_push(struct player *p, struct work *w)
 	*vec_push(to) = *w;
 }
 
+/* The step of work whose launch is not in the file: by its own start, unless its correlation is
+   older than any launch that was recorded. Then it is of a step before the recording. */
+static uint32_t mark_unlaunched(const struct fold *f, const struct item *it)
+{
+	bool before =
+	    it->correlation && it->correlation < f->first_launch && f->first_launch != UINT32_MAX;
+
+	return before && !f->whole ? NO_MARK : mark_at(f, it->start);
+}
+
 static int play_gpu(struct player *p, const struct item *it, struct error *reterr)
 {
 	const struct launch *l = launches_find(&p->launches, it->correlation);
@@ -614,9 +633,10 @@ static int play_gpu(struct player *p, const struct item *it, struct error *reter
 		.start = it->start,
 		.end = it->start + item_duration(it),
 		.launch = l ? l->start : TIME_UNKNOWN,
+		.ready = l ? l->ready : TIME_UNKNOWN,
 		.name = it->name,
 		.comm = NO_ID,
-		.mark = l ? l->mark : mark_at(p->f, it->start),
+		.mark = l ? l->mark : mark_unlaunched(p->f, it),
 		.lane = it->lane,
 		.kind = (uint8_t)item_kind(it),
 	};
@@ -708,12 +728,24 @@ static int play_all(struct player *p, struct error *reterr)
 
 /* --- the head --- */
 
+/* The device with most kernels; NO_ID without any. */
 static uint32_t gpu_of(const struct fold *f)
 {
-	for (size_t i = 0; i < f->n_lanes; i++)
-		if (f->lanes[i].gpu)
-			return f->lanes[i].device;
-	return NO_ID;
+	uint32_t best = NO_ID;
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < f->n_lanes; i++) {
+		uint64_t n = 0;
+
+		for (size_t k = 0; f->lanes[i].gpu && k < f->n_lanes; k++)
+			if (f->lanes[k].gpu && f->lanes[k].device == f->lanes[i].device)
+				n += f->lanes[k].kernels;
+		if (n > most || (n && n == most && f->lanes[i].device < best)) {
+			most = n;
+			best = f->lanes[i].device;
+		}
+	}
+	return best;
 }
 
 static int64_t rank_of(const struct fold *f, const struct fold_hint *hint)
@@ -798,7 +830,7 @@ int fold_finish(struct fold *f, const struct fold_hint *hint, struct rank_stream
 	if (!f->n_marks && f->first <= f->last) {
 		f->marks = vec_reserve(f->marks, &f->marks_cap, 1, sizeof(*f->marks));
 		f->marks[f->n_marks++] = (struct mark){ f->first, f->last + 1, 0, true };
-		out.no_marks = true;
+		f->whole = out.no_marks = true;
 	}
 	groups_init(&p->groups, f, &out.arena);
 	p->closing.f = f;

@@ -84,6 +84,10 @@ uint32_t groups_of(struct groups *g, struct fold *f, uint32_t comm)
 	}
 	if (g->of_comm[comm] != NO_ID)
 		return g->of_comm[comm];
+	/* What names no group is of the only one there is. */
+	if (f->meta.n_groups == 1 && want.name == NO_ID && want.desc == NO_ID &&
+	    a->ranks == NO_ID && (!want.size || want.size == g->rows.v[0].size))
+		return g->of_comm[comm] = 0;
 	if (a->ranks != NO_ID)
 		want.ranks =
 		    members_parse(g->arena, intern_get(&f->names, a->ranks), &want.n_ranks);

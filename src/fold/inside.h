@@ -42,6 +42,7 @@ struct lane {
 		uint32_t comm, seq;
 	} param, annotation;
 	uint32_t last_mark, last_work; /* GPU: where the last work of this stream was put */
+	uint64_t kernels;	       /* GPU: of the file */
 	int64_t compute_ns;	       /* kernels.c: of the step */
 };
 
@@ -58,6 +59,8 @@ struct comm_args comm_args_unknown(void);
 struct work {
 	int64_t start, end;
 	int64_t launch; /* launch, or call of a collective on the host; TIME_UNKNOWN */
+	int64_t ready;	/* when the host had done its part: launch, or the end of a call that took
+			   long */
 	uint32_t name, comm;
 	uint32_t seq; /* + 1 */
 	uint32_t mark;
@@ -110,6 +113,8 @@ struct fold {
 	struct arena arena; /* what meta() copied */
 	struct trace_meta meta;
 	bool gpu_seen, launch_seen;
+	bool whole;	       /* no marks: the file is one window */
+	uint32_t first_launch; /* the smallest correlation of a launch */
 	int64_t first, last;
 	int64_t self_rank; /* as the widest group's record_param_comms says; -1 */
 	uint32_t self_size;

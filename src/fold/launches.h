@@ -11,7 +11,7 @@
 struct launch {
 	uint32_t correlation;
 	uint32_t mark;
-	int64_t start;
+	int64_t start, ready;
 	uint32_t param, annotation; /* signatures of the ranges around it; NO_ID */
 	uint32_t seq;		    /* + 1, of param */
 	uint64_t older;		    /* of the same slot, + 1 */

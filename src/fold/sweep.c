@@ -209,7 +209,7 @@ static int64_t launch_of_next(const struct closing *c, size_t *at, int64_t e)
 		(*at)++;
 	for (size_t i = *at; i < c->busy.n && c->busy.v[i]->start == c->busy.v[*at]->start; i++)
 		if (c->busy.v[i]->kind <= ITEM_SET && c->busy.v[i]->launch != TIME_UNKNOWN)
-			launch = MIN(launch, c->busy.v[i]->launch);
+			launch = MIN(launch, c->busy.v[i]->ready);
 	return MIN(launch, e);
 }
 
@@ -270,54 +270,67 @@ static int64_t take_class(struct closing *c, uint16_t class)
 	return taken;
 }
 
-static int64_t overlap(const struct intervals *l, int64_t a, int64_t b)
+/* How much of l lies before t; sums[i] is the length of the first i of l. */
+static int64_t length_before(const struct intervals *l, const int64_t *sums, int64_t t)
 {
 	size_t lo = 0, hi = l->n;
-	int64_t sum = 0;
 
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
 
-		if (l->v[mid].b <= a)
+		if (l->v[mid].b <= t)
 			lo = mid + 1;
 		else
 			hi = mid;
 	}
-	for (; lo < l->n && l->v[lo].a < b; lo++)
-		sum += MIN(b, l->v[lo].b) - MAX(a, l->v[lo].a);
-	return sum;
+	return sums[lo] + (lo < l->n && l->v[lo].a < t ? t - l->v[lo].a : 0);
 }
 
-/* The innermost range that holds most of the host's stretches: of those that hold nearly as much
-   as the best one, the shortest. Annotations only where no function is known. */
+struct holder {
+	const struct range *range;
+	int64_t held;
+};
+
+/* Of ranges that hold nearly as much as the best one, the shortest: the innermost. */
+static void holder_try(struct holder *best, const struct range *r, int64_t held)
+{
+	if (held < best->held - best->held / 10)
+		return;
+	if (!best->range || held > best->held + best->held / 10 ||
+	    r->end - r->start < best->range->end - best->range->start) {
+		best->range = r;
+		best->held = MAX(best->held, held);
+	}
+}
+
+/* The innermost function or range that holds at least half of the host's stretches; annotations
+   only where no function does. */
 static uint32_t most_of_host(const struct closing *c, const struct intervals *host, int64_t total)
 {
-	const struct range *best[2] = { NULL, NULL };
-	int64_t held[2] = { 0, 0 };
+	int64_t *sums = xmalloc((host->n + 1) * sizeof(*sums));
+	struct holder function = { 0 }, annotation = { 0 };
+	uint32_t name = NO_ID;
 
+	sums[0] = 0;
+	for (size_t i = 0; i < host->n; i++)
+		sums[i + 1] = sums[i] + (host->v[i].b - host->v[i].a);
 	for (size_t i = 0; i < c->around.n; i++) {
 		const struct range *r = c->around.v[i];
-		unsigned which = r->kind == ITEM_RANGE;
-		int64_t o;
+		bool detail = r->kind == ITEM_DETAIL || r->kind == ITEM_SYNC;
+		int64_t held;
 
-		if (r->kind != ITEM_RANGE && r->kind != ITEM_DETAIL && r->kind != ITEM_SYNC)
+		if ((!detail && r->kind != ITEM_RANGE) || r->end - r->start < total / 2)
 			continue;
-		if (r->end - r->start < held[which] * 9 / 10 || r->end <= c->begin)
-			continue;
-		o = overlap(host, r->start, r->end);
-		if (!o || o < held[which] * 9 / 10)
-			continue;
-		if (!best[which] || o > held[which] * 10 / 9 ||
-		    r->end - r->start < best[which]->end - best[which]->start) {
-			best[which] = r;
-			held[which] = MAX(held[which], o);
-		}
+		held = length_before(host, sums, r->end) - length_before(host, sums, r->start);
+		if (held >= total / 2)
+			holder_try(detail ? &function : &annotation, r, held);
 	}
-	if (best[0] && held[0] * 2 >= total)
-		return best[0]->name;
-	if (best[1])
-		return best[1]->name;
-	return best[0] ? best[0]->name : NO_ID;
+	free(sums);
+	if (function.range)
+		name = function.range->name;
+	else if (annotation.range)
+		name = annotation.range->name;
+	return name;
 }
 
 static void host_split(struct closing *c)
