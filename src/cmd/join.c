@@ -54,7 +54,12 @@ static void slot_say(struct slot *slot, const char *format, ...)
 	va_start(ap, format);
 	n = vasprintf(&s, format, ap);
 	va_end(ap);
-	if (n >= 0)
+	if (n < 0)
+		return;
+	/* a reader tells of a trace's end what it also returns */
+	if (slot->lines.n && !strcmp(slot->lines.v[slot->lines.n - 1], s))
+		free(s);
+	else
 		*vec_push(&slot->lines) = s;
 }
 
@@ -68,6 +73,27 @@ static void slot_unrelated(struct slot *slot, const char *path, const char *why,
 		slot->first_unrelated = xasprintf("%s: %s", path, why);
 }
 
+static int records_bytes(void *user, const void *bytes, size_t len)
+{
+	struct slot *slot = user;
+
+	return records_feed(slot->records, bytes, len);
+}
+
+/* After the last byte of a file of step records: its ranks become streams like those of traces. */
+static void slot_take_records(struct slot *slot, const char *path)
+{
+	struct part part = { .kind = INPUT_LKS };
+	struct error error = { "" };
+
+	part.path = xstrdup(path);
+	if (records_end(slot->records, &part.streams, &part.n_streams, &part.stats, &error) < 0 ||
+	    *error.text)
+		slot_say(slot, "%s: %s", path, error.text);
+	slot->records = records_free(slot->records);
+	*vec_push(&slot->parts) = part;
+}
+
 static int trace_begin(void *user, const char *path, enum input_kind kind, struct trace_sink **ret)
 {
 	struct slot *slot = user;
@@ -78,6 +104,11 @@ static int trace_begin(void *user, const char *path, enum input_kind kind, struc
 
 	slot->path = xstrdup(path);
 	slot->kind = kind;
+	if (kind == INPUT_LKS) {
+		slot->records = records_new(&slot->run->options->steps);
+		*ret = NULL;
+		return 0;
+	}
 	slot->fold = fold_new(&options);
 	*ret = fold_sink(slot->fold);
 	return 0;
@@ -90,6 +121,10 @@ static void trace_end(void *user, const struct read_stats *stats, int status, co
 	struct fold_hint hint = { .rank = survey_rank_of_name(slot->path) };
 	struct error error;
 
+	if (slot->kind == INPUT_LKS) {
+		slot_take_records(slot, slot->path);
+		goto out;
+	}
 	if (!survey_host_of_name(slot->path, &hint.host, &hint.host_len))
 		hint.host = NULL;
 	if (status < 0) {
@@ -123,31 +158,6 @@ static void member_other(void *user, const char *path, const char *why, bool sai
 	slot_unrelated(user, path, why, said);
 }
 
-static int records_bytes(void *user, const void *bytes, size_t len)
-{
-	struct slot *slot = user;
-
-	if (!slot->records)
-		slot->records = records_new(&slot->run->options->steps);
-	return records_feed(slot->records, bytes, len);
-}
-
-/* After the last byte of a file of step records: its ranks become streams like those of traces. */
-static void slot_take_records(struct slot *slot, const char *path)
-{
-	struct part part = { .kind = INPUT_LKS };
-	struct error error = { "" };
-
-	if (!slot->records)
-		return;
-	part.path = xstrdup(path);
-	if (records_end(slot->records, &part.streams, &part.n_streams, &part.stats, &error) < 0 ||
-	    *error.text)
-		slot_say(slot, "%s: %s", path, error.text);
-	slot->records = records_free(slot->records);
-	*vec_push(&slot->parts) = part;
-}
-
 static void read_one(void *user, size_t i)
 {
 	struct join_run *run = user;
@@ -170,7 +180,6 @@ static void read_one(void *user, size_t i)
 	}
 	if (read_input(input, &client, &error) < 0)
 		slot_say(slot, "%s", *error.text ? error.text : input->path);
-	slot_take_records(slot, input->path);
 }
 
 static void read_stdin(struct slot *slot)
@@ -178,13 +187,12 @@ static void read_stdin(struct slot *slot)
 	_cleanup_free_ char *bytes = xmalloc(1 << 16);
 	ssize_t n;
 
+	slot->records = records_new(&slot->run->options->steps);
 	while ((n = read(STDIN_FILENO, bytes, 1 << 16)) > 0)
 		if (records_bytes(slot, bytes, (size_t)n) < 0)
 			break;
 	if (n < 0)
 		slot_say(slot, "standard input: %s", strerror(errno));
-	if (!slot->records)
-		slot_say(slot, "standard input: no step records in it");
 	slot_take_records(slot, "-");
 }
 

@@ -138,7 +138,7 @@ const char *page_number(double v, char buf[32])
 	if (!isfinite(v) || size >= 1e15)
 		snprintf(buf, 32, "%.3g", v);
 	else if (size >= 999.5)
-		snprintf(buf, 32, "%s%s", v < 0 ? "-" : "",
+		snprintf(buf, 32, "%s%.30s", v < 0 ? "-" : "",
 			 page_count((uint64_t)llround(size), whole));
 	else if (size >= 99.95 || v == (double)(int)v)
 		snprintf(buf, 32, "%.0f", v);

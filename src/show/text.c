@@ -270,11 +270,13 @@ static void finding_reasons(const struct text *t, const struct finding *f)
 	for (size_t i = 0; i < f->evidence.n; i++)
 		evidence_line(t, &f->evidence.v[i]);
 	for (size_t i = 0; i < f->propagation.n; i++) {
+		const char *who = f->propagation.v[i].victims ? f->propagation.v[i].victims : "";
+		bool many = strpbrk(who, ",-") && strncmp(who, "unknown", 7);
 		struct line l = { 0 };
 		char n[32];
 
-		line_add(&l, "in %s ranks %s lose", f->propagation.v[i].at,
-			 f->propagation.v[i].victims ? f->propagation.v[i].victims : "");
+		line_add(&l, "in %s %s %s %s", f->propagation.v[i].at, many ? "ranks" : "rank", who,
+			 many ? "lose" : "loses");
 		line_add(&l, " %s ms a step", page_number(f->propagation.v[i].ms, n));
 		page_text(&t->page, PAGE_PLAIN, "  - ", 4, line_end(&l));
 		buf_done(&l.b);

@@ -1,0 +1,46 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# check-long.sh - what takes too long for every change: analyzers, fuzzing by the minute, all tests
+# under the sanitizers, the slow ones too.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+status=0
+step() {
+	local name=$1
+	shift
+	echo "== $name"
+	"$@" || {
+		echo "FAILED: $name"
+		status=1
+	}
+}
+analyze_cppcheck() {
+	cppcheck --quiet --std=c11 --enable=warning,portability,performance --inline-suppr \
+		--suppress=missingIncludeSystem --suppress=normalCheckLevelMaxBranches \
+		--error-exitcode=1 -D_GNU_SOURCE -Isrc src
+}
+analyze_clang_tidy() {
+	[ -e build-check-clang/build.ninja ] || CC=clang meson setup build-check-clang || return
+	clang-tidy --quiet -p build-check-clang --warnings-as-errors='*' \
+		--checks='-*,bugprone-*,-bugprone-easily-swappable-parameters,-bugprone-reserved-identifier,-bugprone-narrowing-conversions,-bugprone-sizeof-expression,-bugprone-assignment-in-if-condition,-bugprone-implicit-widening-of-multiplication-result,clang-analyzer-*,-clang-analyzer-security.insecureAPI.*' \
+		src/*/*.c
+}
+analyze_gcc() {
+	[ -e build-analyze/build.ninja ] ||
+		meson setup build-analyze -Dc_args='-fanalyzer -Wno-analyzer-malloc-leak' || return
+	! ninja -C build-analyze lockstep 2>&1 | grep -A 8 -- '-Wanalyzer'
+}
+sanitized_all() {
+	[ -e build-check-asan/build.ninja ] || CC=clang meson setup build-check-asan \
+		-Db_sanitize=address,undefined -Db_lundef=false -Dfuzzers=true -Doptimization=1 || return
+	meson test -C build-check-asan --print-errorlogs --timeout-multiplier 20
+}
+
+step cppcheck analyze_cppcheck
+step clang-tidy analyze_clang_tidy
+step gcc-analyzer analyze_gcc
+step sanitizers sanitized_all
+step fuzzing scripts/fuzz.sh
+[ $status = 0 ] && echo "all passed"
+exit $status

@@ -1,0 +1,49 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# check-torch.sh - tests that run a real training job, in a venv kept by PyTorch's version.
+#
+# TORCH is the version; TORCH_INDEX an index URL for pip, to choose the build (the CPU one is enough).
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+version=${TORCH:-2.13.0}
+venv=.venv-torch-$version
+logs=build-check-logs
+mkdir -p $logs
+
+prepare() {
+	[ -e "$venv/ready" ] && return 0
+	local source=python3
+	# a distribution's python3 may come without venv
+	"$source" -c 'import ensurepip' 2>/dev/null || source=$(command -v /usr/bin/python3)
+	rm -rf "$venv"
+	"$source" -m venv "$venv" &&
+		"$venv/bin/pip" install --quiet --disable-pip-version-check \
+			${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "torch==$version" numpy &&
+		touch "$venv/ready"
+}
+
+begin=$SECONDS passed=0 failed=0
+if prepare >$logs/torch-venv.log 2>&1; then
+	for test in tests/torch/*.py; do
+		case $(basename "$test") in
+		run.py | test_*.py) ;;
+		*) continue ;;
+		esac
+		if LOCKSTEP=$PWD/build/lockstep "$venv/bin/python" "$test" >$logs/torch.log 2>&1; then
+			passed=$((passed + 1))
+		else
+			failed=$((failed + 1))
+			tail -n 60 $logs/torch.log
+		fi
+	done
+else
+	failed=1
+	tail -n 20 $logs/torch-venv.log
+	echo "No venv with torch $version; TORCH_INDEX=URL chooses another index, see make help."
+fi
+[ $((passed + failed)) -gt 0 ] || { echo "check-torch.sh: no test in tests/torch"; failed=1; }
+[ -z "${CHECK_RESULTS:-}" ] || echo "torch $passed $failed" >>"$CHECK_RESULTS"
+printf '%-24s %s (%d passed, %d failed, %d s)\n' torch \
+	"$([ $failed = 0 ] && echo ok || echo FAILED)" $passed $failed $((SECONDS - begin))
+[ $failed = 0 ]
