@@ -5,7 +5,7 @@
     bench/run.py build/lockstep [NAME...]
 
 One line a figure: what, value and unit, the work, minimum and median of N runs, and what else did the same work here
-and now. Real traces come from $LOCKSTEP_SHARED (../shared) where it is there, else generated ones take their place.
+and now. Speeds of a core are of processor time (the machine may have other guests), all else of the wall's. Real traces come from $LOCKSTEP_SHARED (../shared) where it is there, else generated ones take their place.
 HolisticTraceAnalysis 0.5.0 and orjson are kept in .venv-bench; without a network their columns say so.
 Needs about 3 GB in $TMPDIR for the trace of 2 GB. Peak memory is the kernel's ru_maxrss of the child.
 """
@@ -26,50 +26,71 @@ VENV = os.path.join(ROOT, '.venv-bench')
 ORJSON = """import sys, time, orjson
 with open(sys.argv[1], 'rb') as f:
     data = f.read()
-t = time.perf_counter()
+t = time.process_time()
 orjson.loads(data)
-print(time.perf_counter() - t)"""
+print(time.process_time() - t)"""
 HTA = """import sys, time, logging
 logging.disable(logging.CRITICAL)
 from hta.trace_analysis import TraceAnalysis
-t = time.perf_counter()
+t = time.process_time()
 a = TraceAnalysis(trace_files={0: sys.argv[1]}, trace_dir=sys.argv[2])
-loaded = time.perf_counter() - t
+loaded = time.process_time() - t
 try:
     a.get_temporal_breakdown(visualize=False)
-    print(time.perf_counter() - t, 'load and breakdown')
+    print(time.process_time() - t, 'load and breakdown')
 except Exception as e:
     print(loaded, 'load only; its breakdown raises ' + type(e).__name__)"""
 
 
-def run(argv, cpus=None, **more):
-    """(seconds, peak bytes, exit status, output) of one child."""
-    argv = (['taskset', '-c', cpus] if cpus else []) + argv
-    with tempfile.TemporaryFile() as out:
-        began = time.perf_counter()
-        p = subprocess.Popen(argv, stdout=out, stderr=subprocess.DEVNULL, **more)
-        _, status, usage = os.wait4(p.pid, 0)
-        seconds = time.perf_counter() - began
-        p.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        return seconds, usage.ru_maxrss * 1024, p.returncode, out.read().decode(errors='replace')
+# Starts the command from a small process: a child's ru_maxrss counts what its parent held at the fork.
+STARTER = """import os, sys, time
+t = time.perf_counter()
+pid = os.posix_spawnp(sys.argv[2], sys.argv[2:], os.environ)
+_, status, used = os.wait4(pid, 0)
+took = time.perf_counter() - t
+os.write(int(sys.argv[1]), f'{took} {used.ru_utime + used.ru_stime} {used.ru_maxrss} {os.waitstatus_to_exitcode(status)}'.encode())"""
+
+
+class Ran:
+    """One run of a child: seconds on the wall and of processor, peak bytes, exit status, output."""
+
+    def __init__(self, argv, cpus=None):
+        argv = (['taskset', '-c', cpus] if cpus else []) + argv
+        got, put = os.pipe()
+        with tempfile.TemporaryFile() as out, os.fdopen(got, 'rb') as told:
+            subprocess.run([sys.executable, '-I', '-S', '-c', STARTER, str(put), *argv], stdout=out, stderr=subprocess.DEVNULL, pass_fds=(put,), check=False)
+            os.close(put)
+            wall, cpu, peak, code = told.read().split()
+            out.seek(0)
+            self.wall, self.cpu, self.peak, self.code, self.out = float(wall), float(cpu), int(peak) * 1024, int(code), out.read().decode(errors='replace')
 
 
 def several(argv, n, cpus=None):
-    """(all seconds, most bytes); stops the benchmark if the command fails."""
-    times, peak = [], 0
+    """n runs; stops the benchmark if the command fails."""
+    runs = []
     for _ in range(n):
-        seconds, memory, code, out = run(argv, cpus)
-        if code not in (0, 1, 2):
-            sys.exit(f'{" ".join(argv)}: exit {code}: {out[-200:]}')
-        times.append(seconds)
-        peak = max(peak, memory)
-    return times, peak
+        runs.append(Ran(argv, cpus))
+        if runs[-1].code not in (0, 1, 2):
+            sys.exit(f'{" ".join(argv)}: exit {runs[-1].code}: {runs[-1].out[-200:]}')
+    return runs
 
 
-def spread(times, unit='s'):
-    scale = {'s': 1, 'ms': 1e3}[unit]
-    return f'min {min(times) * scale:.4g} median {statistics.median(times) * scale:.4g} {unit} of {len(times)}'
+def wall(runs):
+    return min(r.wall for r in runs)
+
+
+def cpu(runs):
+    """The least processor time: what a core of its own would take, whoever else is on the machine."""
+    return min(r.cpu for r in runs)
+
+
+def peak(runs):
+    return max(r.peak for r in runs)
+
+
+def spread(runs, unit='s'):
+    scale, times = {'s': 1, 'ms': 1e3}[unit], [r.wall for r in runs]
+    return f'wall min {min(times) * scale:.4g} median {statistics.median(times) * scale:.4g} {unit} of {len(times)}, cpu min {cpu(runs) * scale:.4g} {unit}'
 
 
 def line(name, value, unit, work, took, beside, bar=''):
@@ -95,7 +116,7 @@ class Rivals:
         self.why = None
         if not os.path.exists(self.python):
             subprocess.run([sys.executable, '-m', 'venv', VENV], check=True)
-        if run([self.python, '-c', 'import hta, orjson'])[2]:
+        if Ran([self.python, '-c', 'import hta, orjson']).code:
             p = subprocess.run([self.python, '-m', 'pip', 'install', '-q', 'HolisticTraceAnalysis==0.5.0', 'orjson'], capture_output=True, text=True)
             if p.returncode:
                 self.why = 'not installed: ' + (p.stderr.strip().splitlines() or ['?'])[-1][:60]
@@ -103,17 +124,17 @@ class Rivals:
     def orjson(self, path, n=3):
         if self.why:
             return None
-        return min(float(run([self.python, '-c', ORJSON, path], '0')[3] or 'inf') for _ in range(n))
+        return min(float(Ran([self.python, '-c', ORJSON, path], '0').out or 'inf') for _ in range(n))
 
     def hta(self, path):
         """(seconds, bytes, what it did) or None."""
         if self.why:
             return None
-        _, memory, code, out = run([self.python, '-c', HTA, path, os.path.dirname(path)], '0')
-        if code:
+        ran = Ran([self.python, '-c', HTA, path, os.path.dirname(path)], '0')
+        if ran.code:
             return None
-        seconds, what = out.strip().splitlines()[-1].split(' ', 1)
-        return float(seconds), memory, what
+        seconds, what = ran.out.strip().splitlines()[-1].split(' ', 1)
+        return float(seconds), ran.peak, what
 
 
 def unpack(source, folder, name):
@@ -171,53 +192,56 @@ class Work:
 
 
 def bench_version(lockstep, work, rivals):
-    times, _ = several([lockstep, '--version'], 40)
-    nothing, _ = several(['/bin/true'], 40)
-    line('lockstep --version', min(times) * 1e3, 'ms', 'one process', spread(times, 'ms'), f'/bin/true {spread(nothing, "ms")}', '2 ms')
+    runs, nothing = several([lockstep, '--version'], 40), several(['/bin/true'], 40)
+    line('lockstep --version', wall(runs) * 1e3, 'ms', 'one process', spread(runs, 'ms'), f'/bin/true {spread(nothing, "ms")}', '2 ms')
+
+
+def python_gzip(path):
+    began = time.process_time()
+    with gzip.open(path) as f:
+        while f.read(1 << 20):
+            pass
+    return time.process_time() - began
 
 
 def bench_large(lockstep, work, rivals):
     for name, raw, packed in work.large():
         size = os.path.getsize(raw)
-        times, memory = several([lockstep, 'diagnose', '--json', raw], 5, '0')
+        what = f'{name}, {size / 1e6:.1f} MB'
+        runs = several([lockstep, 'diagnose', '--json', raw], 5, '0')
         orjson, hta = rivals.orjson(raw), rivals.hta(raw)
-        beside = 'orjson.loads ' + (f'{size / orjson / 1e9:.2f} GB/s ({orjson / min(times):.1f}x)' if orjson else str(rivals.why))
-        line('diagnose, raw JSON, 1 core', size / min(times) / 1e9, 'GB/s', f'{name}, {size / 1e6:.1f} MB', spread(times), beside, '1.0 GB/s')
-        line('  peak memory', memory / 1e6, 'MB', f'{name}, {size / 1e6:.1f} MB', 'most of 5', f'HTA {hta[1] / 1e6:.0f} MB' if hta else f'HTA: {rivals.why or "fails on this trace"}', '64 MB + one step')
+        beside = 'orjson.loads ' + (f'{size / orjson / 1e9:.3f} GB/s ({orjson / cpu(runs):.1f}x)' if orjson else str(rivals.why))
+        line('diagnose, raw JSON, a core', size / cpu(runs) / 1e9, 'GB/s', what, spread(runs), beside, '1.0 GB/s')
+        line('  peak memory', peak(runs) / 1e6, 'MB', what, 'most of 5', f'HTA {hta[1] / 1e6:.0f} MB' if hta else f'HTA: {rivals.why or "fails on this trace"}', '64 MB + one step')
         if hta:
-            line('  times faster than HTA 0.5.0', hta[0] / min(times), 'x', f'{name}, {size / 1e6:.1f} MB', f'HTA {hta[0]:.2f} s ({hta[2]}), 1 run', f'lockstep {spread(times)}', '50x')
-        times, _ = several([lockstep, 'diagnose', '--json', packed], 5, '0')
-        began = time.perf_counter()
-        with gzip.open(packed) as f:
-            while f.read(1 << 20):
-                pass
-        line('diagnose, gzipped JSON, 1 core', size / min(times) / 1e9, 'GB/s', f'{name}, {os.path.getsize(packed) / 1e6:.1f} MB packed', spread(times),
-             f'python gzip alone {size / (time.perf_counter() - began) / 1e9:.2f} GB/s', '0.7 GB/s')
+            line('  times faster than HTA 0.5.0', hta[0] / cpu(runs), 'x', what, f'HTA {hta[0]:.2f} s of cpu ({hta[2]}), 1 run', f'lockstep {spread(runs)}', '50x')
+        runs = several([lockstep, 'diagnose', '--json', packed], 5, '0')
+        line('diagnose, gzipped JSON, a core', size / cpu(runs) / 1e9, 'GB/s', f'{what}, {os.path.getsize(packed) / 1e6:.1f} MB packed', spread(runs),
+             f'python gzip alone {size / python_gzip(packed) / 1e9:.2f} GB/s', '0.7 GB/s')
 
 
 def bench_memory(lockstep, work, rivals):
     path = grow(work.gpu_source(), os.path.join(work.folder, 'two.json'), '2G')
-    size = os.path.getsize(path)
-    times, memory = several([lockstep, 'diagnose', '--json', path], 1, '0')
-    small, least = several([lockstep, 'diagnose', '--json', work.large()[-1][1]], 1, '0')
-    line('diagnose, 2 GB trace: peak memory', memory / 1e6, 'MB', f'{size / 1e9:.2f} GB', spread(times), f'the same, {os.path.getsize(work.large()[-1][1]) / 1e6:.0f} MB: {least / 1e6:.1f} MB', '64 MB + one step')
-    line('  speed', size / min(times) / 1e9, 'GB/s', f'{size / 1e9:.2f} GB', spread(times), f'the same, small: {spread(small)}', '1.0 GB/s')
+    size, less = os.path.getsize(path), work.large()[-1][1]
+    runs, small = several([lockstep, 'diagnose', '--json', path], 2, '0'), several([lockstep, 'diagnose', '--json', less], 2, '0')
+    what = f'{size / 1e9:.2f} GB in one file'
+    line('diagnose, 2 GB: peak memory', peak(runs) / 1e6, 'MB', what, spread(runs), f'the same, {os.path.getsize(less) / 1e6:.0f} MB: {peak(small) / 1e6:.1f} MB', '64 MB + one step')
+    line('  speed, a core', size / cpu(runs) / 1e9, 'GB/s', what, spread(runs), f'the same, small: {os.path.getsize(less) / cpu(small) / 1e9:.3f} GB/s', '1.0 GB/s')
     os.remove(path)
 
 
 def bench_cores(lockstep, work, rivals):
+    if len(os.sched_getaffinity(0)) < 2:
+        print('8 ranks, 2 cores against 1: skipped, this machine has one core')
+        return
     folder = os.path.join(work.folder, 'eight')
     os.makedirs(folder, exist_ok=True)
     for i, path in enumerate(work.generated()):
         grow(path, os.path.join(folder, f'rank{i}.json'), '40M')
-    size = sum(os.path.getsize(os.path.join(folder, f)) for f in os.listdir(folder))
-    one, memory = several([lockstep, 'diagnose', '--json', folder], 3, '0')
-    if len(os.sched_getaffinity(0)) < 2:
-        print('8 ranks, 2 cores against 1: skipped, this machine has one core')
-        return
-    two, _ = several([lockstep, 'diagnose', '--json', folder], 3, '0,1')
-    line('8 ranks, 2 cores against 1', min(one) / min(two), 'x', f'8 files, {size / 1e6:.0f} MB, generated', f'2 cores {spread(two)}', f'1 core {spread(one)}', '1.8x')
-    line('  peak memory', memory / 1e6, 'MB', f'8 files, {size / 1e6:.0f} MB', 'most of 3', 'one core', '64 MB + one step + 1 MB a rank')
+    what = f'8 files, {sum(os.path.getsize(os.path.join(folder, f)) for f in os.listdir(folder)) / 1e6:.0f} MB, generated'
+    one, two = several([lockstep, 'diagnose', '--json', folder], 4, '0'), several([lockstep, 'diagnose', '--json', folder], 4, '0,1')
+    line('8 ranks, 2 cores against 1', wall(one) / wall(two), 'x', what, f'2 cores {spread(two)}', f'1 core {spread(one)}', '1.8x')
+    line('  peak memory', peak(two) / 1e6, 'MB', what, 'most of 4', f'1 core {peak(one) / 1e6:.1f} MB', '64 MB + one step + 1 MB a rank')
     shutil.rmtree(folder)
 
 
@@ -226,10 +250,10 @@ def bench_archive(lockstep, work, rivals):
     if not archive:
         print('8-rank DLRM archive: skipped, no shared data')
         return
-    times, memory = several([lockstep, 'diagnose', '--json', archive], 20)
-    untar, _ = several(['tar', '-xzOf', archive], 10)
-    line('8-rank DLRM archive', min(times) * 1e3, 'ms', f'{os.path.getsize(archive) / 1e3:.0f} kB, 8 traces', spread(times, 'ms'), f'tar -xzO {spread(untar, "ms")}', '100 ms')
-    line('  peak memory', memory / 1e6, 'MB', '8 traces', 'most of 20', '')
+    runs, untar = several([lockstep, 'diagnose', '--json', archive], 20), several(['tar', '-xzOf', archive], 10)
+    what = f'{os.path.getsize(archive) / 1e3:.0f} kB, 8 traces'
+    line('8-rank DLRM archive', wall(runs) * 1e3, 'ms', what, spread(runs, 'ms'), f'tar -xzO {spread(untar, "ms")}', '100 ms')
+    line('  peak memory', peak(runs) / 1e6, 'MB', what, 'most of 20', f'tar {peak(untar) / 1e6:.1f} MB')
 
 
 def kernel_bytes(path):
@@ -246,9 +270,9 @@ def bench_record(lockstep, work, rivals):
         if not path:
             continue
         with tempfile.TemporaryDirectory(dir=work.folder) as t:
-            _, _, code, out = run([lockstep, 'export', '--steps', t, path])
-            if code:
-                print(f'step record of {os.path.basename(path)}: export fails, exit {code}: {out[-100:]}')
+            ran = Ran([lockstep, 'export', '--steps', t, path])
+            if ran.code:
+                print(f'step record of {os.path.basename(path)}: export fails, exit {ran.code}: {ran.out[-100:]}')
                 continue
             stored = sum(os.path.getsize(os.path.join(t, f)) for f in os.listdir(t))
         raw, kernels, steps = kernel_bytes(path)
@@ -269,7 +293,7 @@ def bench_programs(lockstep, work, rivals):
         if p.returncode:
             print(f'{source}: does not build: {p.stderr.strip().splitlines()[-1][:120]}')
             continue
-        print(run(['taskset', '-c', '0', program])[3], end='', flush=True)
+        print(Ran([program], '0').out, end='', flush=True)
 
 
 BENCHES = {'version': bench_version, 'large': bench_large, 'memory': bench_memory, 'cores': bench_cores, 'archive': bench_archive,

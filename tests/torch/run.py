@@ -145,7 +145,7 @@ TESTS = [ddp_healthy_has_no_finding, ddp_rank_that_computes_longer_is_named_sinc
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument('--lockstep', default=os.path.join(ROOT, 'build', 'lockstep'))
+    p.add_argument('--lockstep', default=os.environ.get('LOCKSTEP', os.path.join(ROOT, 'build', 'lockstep')))
     p.add_argument('--keep', help='leave the traces in this folder, and use those that are there')
     p.add_argument('names', nargs='*')
     args = p.parse_args()
