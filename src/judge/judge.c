@@ -91,6 +91,7 @@ static void take_points(struct judge *j, struct step *const *steps, uint32_t t)
 			.own = (float)s->own_ns,
 			.wall = (float)s->wall_ns,
 			.stall = (float)s->longest_stall_ns,
+			.busy = s->mark_ns > 0 ? (float)(s->mark_ns - s->sync_ns) : -1,
 			.part = { [BLAME_COMPUTE] = (float)(s->own[OWN_COMPUTE] + s->own[OWN_COPY]),
 				  [BLAME_HOST] = (float)(s->own[OWN_HOST] + s->own[OWN_LAUNCH]),
 				  [BLAME_DATA] = (float)s->own[OWN_DATA],

@@ -25,9 +25,10 @@ struct point {
 	float own, wall;
 	float part[BLAMES];
 	float stall; /* longest single stretch without work, host's */
+	float busy;  /* the host's step without its waits for the GPU; < 0: unknown */
 };
 
-#define POINTS_MAX	 (1u << 22) /* of all rows together, 32 bytes each */
+#define POINTS_MAX	 (1u << 22) /* of all rows together, 40 bytes each */
 #define HISTORY_MAX	 1024u	    /* steps */
 #define HISTORY_MIN	 64u
 #define REPLAY_BYTES_MAX ((size_t)64 << 20)
@@ -47,7 +48,7 @@ struct moment {
 /* The replay of a step: see slow_replay.c. */
 struct replay_event {
 	double own;    /* own time of the row */
-	uint32_t inst; /* collective */
+	uint32_t coll; /* place among the row's collectives, by start */
 	uint32_t
 	    block; /* 0: the row arrives at it; 1: the row cannot go on before it is complete */
 };
@@ -58,10 +59,12 @@ struct replay_inst {
 	uint32_t members; /* rows that arrive */
 };
 struct replay {
-	uint32_t n_rows, n_events, n_insts;
-	uint32_t *first; /* [n_rows + 1] into events */
-	double *late;	 /* [n_rows] how much later than the first the row entered the step */
-	double *end;	 /* [n_rows] own time at the step's end; < 0: absent */
+	uint32_t n_rows, n_events, n_insts, n_colls;
+	uint32_t *first;      /* [n_rows + 1] into events */
+	uint32_t *first_coll; /* [n_rows + 1] into inst_of */
+	uint32_t *inst_of;    /* [n_colls] which collective a row's collective is */
+	double *late;	      /* [n_rows] how much later than the first the row entered the step */
+	double *end;	      /* [n_rows] own time at the step's end; < 0: absent */
 	struct replay_event *events;
 	struct replay_inst *insts;
 	size_t bytes;

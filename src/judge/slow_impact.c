@@ -11,7 +11,8 @@
 #define STAGE_MIN      1.05 /* own work of the heaviest stage over the others' middle */
 #define SPREAD_MIN     0.08 /* of the step: the largest excess, mean over steps, for uneven work */
 #define SPREAD_MIN_CPU 0.25 /* the same where CPUs do the work and share them */
-#define EXPLAINED_MAX  0.6  /* of it, what named ranks may explain */
+#define SHARE_MAX      0.7  /* of that loss, with one rank among the most loaded */
+#define CHANGES_MIN    3u   /* of the most loaded rank */
 
 static bool replayed(const struct judge *j, uint32_t t)
 {
@@ -67,62 +68,85 @@ void entry_impact(struct judge *j, struct entry *e)
 	e->saved_ns = fmax(0, fmax(alone, last));
 }
 
+static double work_excess(const struct judge *j, uint32_t row, uint32_t t)
+{
+	const struct point *p = point_of(j, row, t);
+
+	return p->own < 0
+		   ? 0
+		   : (double)(p->part[BLAME_COMPUTE] - ref_of(j, j->role[row], t)[BLAME_COMPUTE]);
+}
+
+/* Per row, the share of the loss of all steps in which it is among the most loaded; and how often
+   the most loaded row changes to one that was not near the top before. Fills e->on and its sums. */
+static double share_of_most_loaded(const struct judge *j, struct entry *e)
+{
+	_cleanup_free_ double *share = xcalloc(j->n_rows + 1, sizeof(*share));
+	_cleanup_free_ bool *top = xcalloc(j->n_rows + 1, 1);
+	double spread = 0, best = 0;
+
+	for (uint32_t t = 0; t < j->n_steps; t++) {
+		double most = 0;
+		uint32_t who = NO_ID;
+
+		for (uint32_t row = 0; row < j->n_rows && !j->moments[t].set_aside; row++)
+			if (work_excess(j, row, t) > most) {
+				most = work_excess(j, row, t);
+				who = row;
+			}
+		e->on[t] = who != NO_ID && most > 0.02 * j->moments[t].wall;
+		if (!e->on[t])
+			continue;
+		e->n_on++;
+		e->windows += !top[who];
+		spread += most;
+		for (uint32_t row = 0; row < j->n_rows; row++) {
+			top[row] = work_excess(j, row, t) > 0.7 * most;
+			share[row] += top[row] ? most : 0;
+		}
+	}
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		best = fmax(best, share[row]);
+	e->mass_ns = spread;
+	e->mean_ns = spread / MAX(e->n_on, 1u);
+	return spread > 0 ? best / spread : 1;
+}
+
 /* Rank by rank and step by step somebody else has more to do. */
 bool imbalance_of_work(struct judge *j, struct entry *ret)
 {
-	_cleanup_free_ bool *rows = xcalloc(j->n_rows, 1), *named = xcalloc(j->n_rows, 1);
+	_cleanup_free_ bool *rows = xcalloc(j->n_rows + 1, 1);
 	struct entry e = { .cause = CAUSE_WORKLOAD_IMBALANCE,
 			   .blame = BLAME_COMPUTE,
 			   .node = NO_ID };
-	double spread = 0, wall = 0, by_named = 0;
-	_cleanup_free_ uint32_t *worst_of = xcalloc(j->n_rows + 1, sizeof(*worst_of));
-	uint32_t different = 0;
+	struct what_if none = { 0 }, all = { .rows = rows };
+	bool restless, named = false;
+	double wall = 0, least = j->job->cpu_job ? SPREAD_MIN_CPU : SPREAD_MIN;
 
 	if (j->n_rows < 2)
 		return false;
 	memset(rows, 1, j->n_rows);
-	for (size_t i = 0; i < j->entries.n; i++)
-		for (size_t k = 0; k < j->entries.v[i].rows.n; k++)
-			named[j->entries.v[i].rows.v[k]] = true;
 	e.on = arena_alloc(&j->job->arena, j->n_steps + 1);
+	restless = share_of_most_loaded(j, &e) <= SHARE_MAX && e.windows >= CHANGES_MIN;
+	for (size_t i = 0; i < j->entries.n; i++)
+		named |= j->entries.v[i].blame == BLAME_COMPUTE;
+	if ((!restless && named) || e.windows < 2 || 2 * e.n_on < j->n_steps)
+		return false;
 	for (uint32_t t = 0; t < j->n_steps; t++) {
-		double most = 0, saved, before;
-		uint32_t who = NO_ID;
-		struct what_if none = { 0 }, all = { .rows = rows }, but = { .rows = named };
+		double before;
 
-		if (!replayed(j, t))
-			continue;
-		for (uint32_t row = 0; row < j->n_rows; row++) {
-			const float *ref = ref_of(j, j->role[row], t);
-			double x =
-			    (double)(point_of(j, row, t)->part[BLAME_COMPUTE] - ref[BLAME_COMPUTE]);
-
-			if (x > most) {
-				most = x;
-				who = row;
-			}
-		}
-		before = run(j, t, &none);
-		saved = before - run(j, t, &all);
-		e.on[t] = who != NO_ID && most > 0.02 * j->moments[t].wall;
 		if (!e.on[t])
 			continue;
-		different += !worst_of[who]++;
-		e.n_on++;
-		spread += most;
 		wall += j->moments[t].wall;
-		e.saved_ns += fmax(0, saved);
+		if (!replayed(j, t))
+			continue;
+		before = run(j, t, &none);
 		e.spent_ns += before;
-		by_named += fmax(0, before - run(j, t, &but));
+		e.saved_ns += fmax(0, before - run(j, t, &all));
 	}
-	if (e.n_on < 3 || different < 2 || 2 * e.n_on < j->n_steps ||
-	    spread < (j->job->cpu_job ? SPREAD_MIN_CPU : SPREAD_MIN) * wall)
-		return false;
-	e.mass_ns = spread;
-	e.mean_ns = spread / e.n_on;
-	e.windows = different;
 	*ret = e;
-	return by_named < EXPLAINED_MAX * e.saved_ns;
+	return e.mass_ns > least * wall &&
+	       (restless || j->sigma[BLAME_COMPUTE] * e.n_on > 0.3 * least * wall);
 }
 
 /* One stage has more work than the others, on all its ranks. */

@@ -15,8 +15,10 @@
 
 #define RATIO_MIN    1.15 /* below this a unit is as fast as its like */
 #define RATIO_NOISES 6.0
-#define PIN_MIN	     0.8 /* how well a suspect must explain what is slow and what is not */
-#define PIN_LEAD     0.1
+#define SHARE_MIN                                                                                  \
+	0.002	     /* of the step, lost in one unit: latencies of tiny messages vary for free */
+#define PIN_MIN	 0.8 /* how well a suspect must explain what is slow and what is not */
+#define PIN_LEAD 0.1
 
 struct sample {
 	uint64_t kind;
@@ -71,14 +73,14 @@ static void unit_add(struct judge *j, const struct pairing *p, const struct pair
 	u->bytes = xcalloc(j->history, sizeof(*u->bytes));
 }
 
+/* The same ranks are the same links, whatever groups they form. */
 static uint32_t unit_of(struct judge *j, const struct pairing *p, const struct paired *in)
 {
-	uint64_t key = in->together ? in->group : 0;
+	uint64_t key = !in->together;
 	uint32_t n = j->link_ids.n, id;
 
-	if (!in->together) /* a pair, whichever of the two sends */
-		for (uint32_t i = 0; i < in->members; i++)
-			key += hash_mix(17, p->members.v[in->first_member + i].row);
+	for (uint32_t i = 0; i < in->members; i++)
+		key += hash_mix(17, p->members.v[in->first_member + i].row);
 	id = intern(&j->link_ids, (const char *)&key, sizeof(key));
 	if (id == n)
 		unit_add(j, p, in);
@@ -93,33 +95,44 @@ static bool usable(const struct paired *in)
 	return !in->broken && in->members >= 2 && (in->together || pair);
 }
 
+/* What a transfer of this unit takes: of pairs the lower quartile, since a kernel that sends and
+   receives at once waits for two; of collectives the middle. Reorders x. */
+static double unit_speed(const struct link_unit *u, double *x, size_t n)
+{
+	return u->p2p ? stats_quantile(x, n, 0.25) : stats_median(x, n);
+}
+
 /* Samples of one kind, by unit: what a unit of this kind needs, and each unit's share of it. */
 static void judge_kind(struct judge *j, const struct sample *s, size_t n, const struct pairing *p,
 		       struct replay *r, uint32_t t)
 {
-	VEC(double) means = { 0 };
+	_cleanup_free_ double *x = xmalloc((n + 1) * sizeof(*x));
+	VEC(double) speeds = { 0 };
 	double reference;
+	size_t at = 0;
 
 	for (size_t i = 0, k; i < n; i = k) {
-		double sum = 0;
-
 		for (k = i; k < n && s[k].unit == s[i].unit; k++)
-			sum += s[k].transfer;
-		*vec_push(&means) = sum / (double)(k - i);
+			x[k - i] = s[k].transfer;
+		*vec_push(&speeds) = unit_speed(&j->links.v[s[i].unit], x, k - i);
 	}
-	reference = means.n > 1 ? robust_reference(means.v, means.n) : 0;
+	memcpy(x, speeds.v, speeds.n * sizeof(*x));
+	reference = speeds.n > 1 ? robust_reference(x, speeds.n) : 0;
 	for (size_t i = 0; i < n; i++) {
 		struct link_unit *u = &j->links.v[s[i].unit];
+		double speed;
 
-		u->spent[t] += (float)s[i].transfer;
+		at += i && s[i].unit != s[i - 1].unit;
+		speed = speeds.v[at];
+		u->spent[t] += (float)speed;
 		u->bytes[t] += (float)p->insts.v[s[i].inst].bytes;
-		if (means.n < 2)
+		if (speeds.n < 2)
 			continue;
 		u->expected[t] += (float)reference;
-		if (r && s[i].transfer > reference)
-			r->insts[s[i].inst].scale = (float)(reference / s[i].transfer);
+		if (r && speed > reference)
+			r->insts[s[i].inst].scale = (float)(reference / speed);
 	}
-	free(means.v);
+	free(speeds.v);
 }
 
 void link_step(struct judge *j, const struct pairing *p, struct replay *r, uint32_t t)
@@ -174,8 +187,10 @@ static double ratio_noise(const struct judge *j)
 
 static bool unit_is_slow(const struct judge *j, const struct link_unit *u, uint32_t t, double limit)
 {
-	return !j->moments[t].set_aside && u->expected[t] > 0 &&
-	       (double)u->spent[t] > limit * (double)u->expected[t];
+	double spent = (double)u->spent[t], expected = (double)u->expected[t];
+
+	return !j->moments[t].set_aside && expected > 0 && spent > limit * expected &&
+	       spent - expected > SHARE_MIN * j->moments[t].wall;
 }
 
 /* The steps in which a unit is slow; how many, and by how much. */

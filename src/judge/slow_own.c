@@ -264,6 +264,31 @@ static double overlap(const struct judge *j, const bool *a, const bool *b)
 	return any ? (double)both / any : 0;
 }
 
+/* Is the host really late, or is everybody's? Where all ranks are bound by their launches, the one
+   whose host happens to be behind idles, and the others wait for it with their launches done: their
+   hosts need as long. So its host must be busy for longer than its peers', or stop once for a good
+   part of the loss. */
+static bool host_is_late(const struct judge *j, uint32_t row, const struct entry *e)
+{
+	_cleanup_free_ double *x = xmalloc((j->n_rows + 1) * sizeof(*x));
+	double busy = 0, stalled = 0;
+
+	if (j->job->cpu_job)
+		return true;
+	for (uint32_t t = 0; t < j->n_steps; t++) {
+		size_t n = 0;
+
+		for (uint32_t other = 0; e->on[t] && other < j->n_rows; other++)
+			if (j->role[other] == j->role[row] && judged(j, other, t))
+				x[n++] = (double)point_of(j, other, t)->busy;
+		if (n && judged(j, row, t)) {
+			busy += (double)point_of(j, row, t)->busy - lower_median(x, n);
+			stalled += (double)point_of(j, row, t)->stall;
+		}
+	}
+	return busy > 0.4 * e->mass_ns || stalled > 0.4 * e->mass_ns;
+}
+
 /* The blames of one row: what is small beside another at the same steps goes with it. */
 static void row_entries(struct judge *j, uint32_t row)
 {
@@ -278,6 +303,10 @@ static void row_entries(struct judge *j, uint32_t row)
 			continue;
 		*vec_push(&e.rows) = row;
 		entry_measure(j, &e);
+		if (b == BLAME_HOST && !host_is_late(j, row, &e)) {
+			free(e.rows.v);
+			continue;
+		}
 		own[n++] = e;
 	}
 	for (uint32_t i = 0; i < n; i++) {

@@ -13,7 +13,7 @@
 
 #include <math.h>
 
-#define PEERS_MAX 33u /* of a role, whose middle replaces a row's work */
+#define SIBLINGS_MAX 64u /* rows of a role that are looked at in the place of a missing one */
 
 struct timed {
 	int64_t at; /* wall time in the step: an order that was possible */
@@ -26,20 +26,22 @@ static int by_time(const void *a, const void *b)
 
 	if (x->at != y->at)
 		return x->at < y->at ? -1 : 1;
-	return (int)y->e.block - (int)x->e.block; /* what blocked ends before the next one starts */
+	if (x->e.block != y->e.block) /* what blocked ends before the next one starts */
+		return x->e.block ? -1 : 1;
+	return x->e.coll < y->e.coll ? -1 : x->e.coll > y->e.coll;
 }
 
-static size_t row_events(const struct step *s, const uint32_t *inst_of, struct timed *t)
+static size_t row_events(const struct step *s, struct timed *t)
 {
 	size_t n = 0;
 
 	for (uint32_t i = 0; i < s->n_colls; i++) {
 		const struct step_coll *c = &s->colls[i];
 
-		t[n++] = (struct timed){ c->start_ns, { (double)c->own_arrive_ns, inst_of[i], 0 } };
+		t[n++] = (struct timed){ c->start_ns, { (double)c->own_arrive_ns, i, 0 } };
 		if (c->own_need_ns >= 0)
-			t[n++] =
-			    (struct timed){ c->end_ns, { (double)c->own_need_ns, inst_of[i], 1 } };
+			t[n++] = (struct timed){ MAX(c->end_ns, c->start_ns + 1),
+						 { (double)c->own_need_ns, i, 1 } };
 	}
 	qsort(t, n, sizeof(*t), by_time);
 	for (size_t i = 1; i < n; i++) /* own time never runs back */
@@ -47,148 +49,169 @@ static size_t row_events(const struct step *s, const uint32_t *inst_of, struct t
 	return n;
 }
 
+/* A pairing that contradicts itself ties nobody: each member keeps the time it took. */
 static void fill_insts(struct replay *r, struct step *const *steps, const struct pairing *p)
 {
 	for (size_t i = 0; i < p->insts.n; i++) {
 		const struct paired *in = &p->insts.v[i];
 
-		r->insts[i] = (struct replay_inst){
-			.transfer = in->members ? in->shortest : 0,
-			.scale = 1,
-			.unit = NO_ID,
-			.members = in->members,
-		};
-	}
-	/* A pairing that contradicts itself ties nobody: each member keeps the time it took. */
-	for (size_t i = 0; i < p->insts.n; i++) {
-		const struct paired *in = &p->insts.v[i];
-
+		r->insts[i] =
+		    (struct replay_inst){ in->members ? in->shortest : 0, 1, NO_ID, in->members };
 		for (uint32_t k = 0; in->broken && k < in->members; k++) {
 			const struct paired_member *m = &p->members.v[in->first_member + k];
-			uint32_t at = r->n_insts++;
 
-			r->insts[at] = (struct replay_inst){
-				.transfer = coll_ns(&steps[m->row]->colls[m->coll]),
-				.scale = 1,
-				.unit = NO_ID,
-				.members = 1,
-			};
-			for (uint32_t e = r->first[m->row]; e < r->first[m->row + 1]; e++)
-				if (r->events[e].inst == i)
-					r->events[e].inst = at;
+			r->inst_of[r->first_coll[m->row] + m->coll] = r->n_insts;
+			r->insts[r->n_insts++] =
+			    (struct replay_inst){ coll_ns(&steps[m->row]->colls[m->coll]), 1, NO_ID,
+						  1 };
 		}
 	}
 }
 
-struct replay *replay_build(struct judge *j, struct step *const *steps, const struct pairing *p)
+/* Where the other end of a collective was not given, the missing rank is taken to behave like the
+   others of its role: the row waits for what a row of its own role waits for at the same place in
+   the step. */
+static void adopt(const struct judge *j, struct replay *r, struct step *const *steps, uint32_t row,
+		  uint32_t i)
 {
-	size_t n = 0, broken = 0, bytes;
-	double first = INFINITY;
-	VEC(struct timed) t = { 0 };
-	struct replay *r;
+	uint32_t *inst = &r->inst_of[r->first_coll[row] + i], looked = 0;
+	enum comm_op op = steps[row]->comms[steps[row]->colls[i].comm].op;
 
-	for (uint32_t row = 0; row < j->n_rows; row++)
-		n += steps[row] ? 2 * (size_t)steps[row]->n_colls : 0;
-	for (size_t i = 0; i < p->insts.n; i++)
-		broken += p->insts.v[i].broken ? p->insts.v[i].members : 0;
-	bytes = sizeof(*r) + (j->n_rows + 1) * (sizeof(uint32_t) + 2 * sizeof(double)) +
-		n * sizeof(struct replay_event) +
-		(p->insts.n + broken) * sizeof(struct replay_inst);
-	r = xcalloc(1, sizeof(*r));
-	*r =
-	    (struct replay){ .n_rows = j->n_rows, .n_insts = (uint32_t)p->insts.n, .bytes = bytes };
-	r->first = xcalloc(j->n_rows + 1, sizeof(*r->first));
-	r->late = xcalloc(j->n_rows, sizeof(*r->late));
-	r->end = xcalloc(j->n_rows, sizeof(*r->end));
-	r->events = xcalloc(n, sizeof(*r->events));
-	r->insts = xcalloc(p->insts.n + broken, sizeof(*r->insts));
-	for (uint32_t row = 0; row < j->n_rows; row++) {
+	for (uint32_t other = 0; other < r->n_rows && looked < SIBLINGS_MAX; other++) {
+		uint32_t theirs;
+
+		if (other == row || j->role[other] != j->role[row] || !steps[other] ||
+		    steps[other]->n_colls != steps[row]->n_colls)
+			continue;
+		looked++;
+		theirs = r->inst_of[r->first_coll[other] + i];
+		if (r->insts[theirs].members < 2 ||
+		    steps[other]->comms[steps[other]->colls[i].comm].op != op)
+			continue;
+		r->insts[*inst].members = 0;
+		*inst = theirs;
+		r->insts[theirs].members++;
+		return;
+	}
+}
+
+static void adopt_orphans(const struct judge *j, struct replay *r, struct step *const *steps,
+			  const struct pairing *p)
+{
+	for (uint32_t row = 0; row < r->n_rows; row++)
+		for (uint32_t i = 0; steps[row] && i < steps[row]->n_colls; i++) {
+			uint32_t inst = p->inst_of[row][i];
+			const struct paired *in = &p->insts.v[inst];
+			uint32_t size = j->job->groups[in->group].size;
+
+			if (in->members == 1 && !in->broken && size != 1)
+				adopt(j, r, steps, row, i);
+		}
+}
+
+static void fill_rows(struct replay *r, struct step *const *steps, const struct pairing *p)
+{
+	VEC(struct timed) t = { 0 };
+	double first = INFINITY;
+
+	for (uint32_t row = 0; row < r->n_rows; row++) {
 		const struct step *s = steps[row];
 		size_t count = 0;
 
 		r->first[row] = r->n_events;
+		r->first_coll[row] = r->n_colls;
 		r->end[row] = s ? (double)s->own_ns : -1;
-		if (s) {
-			t.n = 0;
-			vec_grow(&t, 2 * (size_t)s->n_colls);
-			count = row_events(s, p->inst_of[row], t.v);
-		}
+		if (!s)
+			continue;
+		vec_grow(&t, 2 * (size_t)s->n_colls);
+		count = row_events(s, t.v);
 		for (size_t i = 0; i < count; i++)
 			r->events[r->n_events++] = t.v[i].e;
-	}
-	r->first[j->n_rows] = r->n_events;
-	free(t.v);
-	fill_insts(r, steps, p);
-	for (uint32_t row = 0; row < j->n_rows; row++)
-		if (steps[row] && !isnan(p->offset[row])) {
+		for (uint32_t i = 0; i < s->n_colls; i++)
+			r->inst_of[r->n_colls++] = p->inst_of[row][i];
+		if (!isnan(p->offset[row])) {
 			r->late[row] = (double)steps[row]->start_ns - p->offset[row];
 			first = fmin(first, r->late[row]);
 		}
-	for (uint32_t row = 0; row < j->n_rows; row++)
+	}
+	r->first[r->n_rows] = r->n_events;
+	r->first_coll[r->n_rows] = r->n_colls;
+	for (uint32_t row = 0; row < r->n_rows; row++)
 		r->late[row] = steps[row] && !isnan(p->offset[row]) ? r->late[row] - first : 0;
+	free(t.v);
+}
+
+struct replay *replay_build(struct judge *j, struct step *const *steps, const struct pairing *p)
+{
+	size_t n = 0, insts = p->insts.n;
+	struct replay *r = xcalloc(1, sizeof(*r));
+
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		n += steps[row] ? (size_t)steps[row]->n_colls : 0;
+	for (size_t i = 0; i < p->insts.n; i++)
+		insts += p->insts.v[i].broken ? p->insts.v[i].members : 0;
+	r->bytes = sizeof(*r) + (j->n_rows + 1) * 2 * (sizeof(uint32_t) + sizeof(double)) +
+		   n * (2 * sizeof(struct replay_event) + sizeof(uint32_t)) +
+		   insts * sizeof(struct replay_inst);
+	r->n_rows = j->n_rows;
+	r->n_insts = (uint32_t)p->insts.n;
+	r->first = xcalloc(j->n_rows + 1, sizeof(*r->first));
+	r->first_coll = xcalloc(j->n_rows + 1, sizeof(*r->first_coll));
+	r->late = xcalloc(j->n_rows, sizeof(*r->late));
+	r->end = xcalloc(j->n_rows, sizeof(*r->end));
+	r->events = xcalloc(2 * n, sizeof(*r->events));
+	r->inst_of = xcalloc(n, sizeof(*r->inst_of));
+	r->insts = xcalloc(insts, sizeof(*r->insts));
+	fill_rows(r, steps, p);
+	fill_insts(r, steps, p);
+	adopt_orphans(j, r, steps, p);
 	return r;
 }
 
-static uint32_t count_of(const struct replay *r, uint32_t row)
+static uint32_t colls_of(const struct replay *r, uint32_t row)
 {
-	return r->first[row + 1] - r->first[row];
+	return r->first_coll[row + 1] - r->first_coll[row];
 }
 
-/* Up to PEERS_MAX rows of the same role with as many events, that are not mended if there are such.
+/* A row of the same role with as many collectives that is not mended itself, with the middle own
+   time of such; if all are mended, the middle of all. NO_ID if the row is the only one of its kind.
  */
-static uint32_t peers_of(const struct judge *j, const struct replay *r, uint32_t row,
-			 const bool *mend, uint32_t *peers)
+static uint32_t middling_peer(const struct judge *j, const struct replay *r, uint32_t row,
+			      const bool *mend)
 {
-	uint32_t n = 0;
+	VEC(double) ends = { 0 };
+	uint32_t found = NO_ID;
 
-	for (int strict = 1; strict >= 0 && !n; strict--)
-		for (uint32_t other = 0; other < r->n_rows && n < PEERS_MAX; other++)
+	for (int strict = 1; strict >= 0 && found == NO_ID; strict--) {
+		double middle;
+
+		ends.n = 0;
+		for (uint32_t other = 0; other < r->n_rows; other++)
 			if (j->role[other] == j->role[row] && r->end[other] >= 0 &&
-			    count_of(r, other) == count_of(r, row) && (!strict || !mend[other]))
-				peers[n++] = other;
-	return n;
-}
-
-/* The row's events in the own time of its peers. */
-static void mend_row(const struct judge *j, const struct replay *r, uint32_t t, uint32_t row,
-		     const bool *mend, double *own, double *end)
-{
-	uint32_t peers[PEERS_MAX], n = peers_of(j, r, row, mend, peers), events = count_of(r, row);
-	const struct replay_event *e = &r->events[r->first[row]];
-	double at = 0, x[PEERS_MAX];
-
-	if (n < 2 && !(n == 1 && peers[0] != row)) { /* nobody to compare with: its own past */
-		double want = ref_of(j, j->role[row], t)[BLAMES];
-		double f = r->end[row] > 0 ? fmin(1, want / r->end[row]) : 1;
-
-		for (uint32_t i = 0; i < events; i++)
-			own[i] = e[i].own * f;
-		*end = r->end[row] * f;
-		return;
+			    colls_of(r, other) == colls_of(r, row) && (!strict || !mend[other]))
+				*vec_push(&ends) = r->end[other];
+		if (ends.n < (strict ? 1u : 2u))
+			continue;
+		middle = lower_median(ends.v, ends.n);
+		for (uint32_t other = 0; other < r->n_rows && found == NO_ID; other++)
+			if (j->role[other] == j->role[row] && !(r->end[other] < middle) &&
+			    !(r->end[other] > middle) && colls_of(r, other) == colls_of(r, row) &&
+			    (!strict || !mend[other]))
+				found = other;
 	}
-	for (uint32_t i = 0; i <= events; i++) {
-		for (uint32_t k = 0; k < n; k++) {
-			const struct replay_event *pe = &r->events[r->first[peers[k]]];
-			double now = i < events ? pe[i].own : r->end[peers[k]];
-
-			x[k] = now - (i ? pe[i - 1].own : 0);
-		}
-		at += lower_median(x, n);
-		if (i < events)
-			own[i] = at;
-		else
-			*end = at;
-	}
+	free(ends.v);
+	return found;
 }
 
 struct run {
 	const struct replay *r;
-	double *own;	   /* [events], mended */
-	double *end;	   /* [rows], mended */
+	uint32_t *source;  /* [rows] whose work the row does */
+	double *factor;	   /* [rows] times this */
 	double *now;	   /* [rows] */
+	double *own;	   /* [rows] own time so far */
 	double *arrival;   /* [insts] latest so far */
 	uint32_t *missing; /* [insts] members that have not arrived */
-	uint32_t *at;	   /* [rows] next event */
+	uint32_t *at;	   /* [rows] next event of the source */
 	uint32_t *waiting; /* [insts] first row that waits, + 1 */
 	uint32_t *next;	   /* [rows] next row that waits for the same, + 1 */
 	uint32_t *ready;   /* stack of rows */
@@ -216,21 +239,21 @@ static void advance(struct run *u, uint32_t row)
 {
 	const struct replay *r = u->r;
 
-	for (; u->at[row] < r->first[row + 1]; u->at[row]++) {
-		uint32_t i = u->at[row], inst = r->events[i].inst;
-		double before = i > r->first[row] ? u->own[i - 1] : 0;
-		double reach = u->now[row] + (u->own[i] - before);
+	for (; u->at[row] < r->first[u->source[row] + 1]; u->at[row]++) {
+		const struct replay_event *e = &r->events[u->at[row]];
+		uint32_t inst = r->inst_of[r->first_coll[row] + e->coll];
+		double own = e->own * u->factor[row];
+		double reach = u->now[row] + (own - u->own[row]);
 
-		if (r->events[i].block) {
-			if (u->missing[inst]) { /* comes back here when the last one has arrived */
-				u->next[row] = u->waiting[inst];
-				u->waiting[inst] = row + 1;
-				return;
-			}
-			u->now[row] = fmax(reach, completion(u, inst));
-			continue;
+		if (e->block && u->missing[inst]) { /* comes back when the last one has arrived */
+			u->next[row] = u->waiting[inst];
+			u->waiting[inst] = row + 1;
+			return;
 		}
-		u->now[row] = reach;
+		u->own[row] = own;
+		u->now[row] = e->block ? fmax(reach, completion(u, inst)) : reach;
+		if (e->block)
+			continue;
 		u->arrival[inst] = fmax(u->arrival[inst], reach);
 		if (u->missing[inst] && !--u->missing[inst])
 			wake(u, inst);
@@ -257,20 +280,33 @@ static double run_all(struct run *u)
 		u->missing[forced] = 0;
 		wake(u, forced);
 	}
-	for (uint32_t row = 0; row < r->n_rows; row++) {
-		double last = r->first[row + 1] > r->first[row] ? u->own[r->first[row + 1] - 1] : 0;
-
+	for (uint32_t row = 0; row < r->n_rows; row++)
 		if (r->end[row] >= 0)
-			latest = fmax(latest, u->now[row] + fmax(0, u->end[row] - last));
-	}
+			latest =
+			    fmax(latest, u->now[row] + r->end[u->source[row]] * u->factor[row] -
+					     u->own[row]);
 	return latest;
 }
 
-static void scale_row(struct run *u, uint32_t row, double scale)
+static void assume(struct run *u, const struct judge *j, uint32_t t, const struct what_if *w,
+		   uint32_t row)
 {
-	for (uint32_t i = u->r->first[row]; i < u->r->first[row + 1]; i++)
-		u->own[i] *= scale;
-	u->end[row] *= scale;
+	const struct replay *r = u->r;
+	uint32_t peer;
+
+	u->source[row] = row;
+	u->factor[row] = w->scale ? w->scale[row] : 1;
+	if (w->rows && w->rows[row] && r->end[row] >= 0) {
+		peer = middling_peer(j, r, row, w->rows);
+		if (peer != NO_ID)
+			u->source[row] = peer;
+		else if (r->end[row] > 0) /* nobody to compare with: its own past */
+			u->factor[row] *=
+			    fmin(1, (double)ref_of(j, j->role[row], t)[BLAMES] / r->end[row]);
+	} else if (t == 0 && j->n_steps < 3) {
+		u->now[row] = r->late[row];
+	}
+	u->at[row] = r->first[u->source[row]];
 }
 
 double replay_run(const struct judge *j, const struct replay *r, uint32_t t,
@@ -280,9 +316,10 @@ double replay_run(const struct judge *j, const struct replay *r, uint32_t t,
 	struct run u = { .r = r, .mend_units = w->units };
 	double result;
 
-	u.own = arena_alloc(&arena, r->n_events * sizeof(*u.own) + 1);
-	u.end = arena_alloc(&arena, r->n_rows * sizeof(*u.end));
+	u.source = arena_alloc(&arena, r->n_rows * sizeof(*u.source));
+	u.factor = arena_alloc(&arena, r->n_rows * sizeof(*u.factor));
 	u.now = arena_alloc(&arena, r->n_rows * sizeof(*u.now));
+	u.own = arena_alloc(&arena, r->n_rows * sizeof(*u.own));
 	u.arrival = arena_alloc(&arena, r->n_insts * sizeof(*u.arrival) + 1);
 	u.missing = arena_alloc(&arena, r->n_insts * sizeof(*u.missing) + 1);
 	u.waiting = arena_alloc(&arena, r->n_insts * sizeof(*u.waiting) + 1);
@@ -291,18 +328,8 @@ double replay_run(const struct judge *j, const struct replay *r, uint32_t t,
 	u.ready = arena_alloc(&arena, 2 * r->n_rows * sizeof(*u.ready));
 	for (uint32_t i = 0; i < r->n_insts; i++)
 		u.missing[i] = r->insts[i].members;
-	for (uint32_t i = 0; i < r->n_events; i++)
-		u.own[i] = r->events[i].own;
-	for (uint32_t row = 0; row < r->n_rows; row++) {
-		u.at[row] = r->first[row];
-		u.end[row] = r->end[row];
-		if (w->rows && w->rows[row] && r->end[row] >= 0)
-			mend_row(j, r, t, row, w->rows, u.own + r->first[row], &u.end[row]);
-		if (t == 0 && j->n_steps < 3 && !(w->rows && w->rows[row]))
-			u.now[row] = r->late[row];
-		if (w->scale)
-			scale_row(&u, row, w->scale[row]);
-	}
+	for (uint32_t row = 0; row < r->n_rows; row++)
+		assume(&u, j, t, w, row);
 	result = run_all(&u);
 	arena_done(&arena);
 	return result;
@@ -313,6 +340,8 @@ void replay_free(struct replay *r)
 	if (!r)
 		return;
 	free(r->first);
+	free(r->first_coll);
+	free(r->inst_of);
 	free(r->late);
 	free(r->end);
 	free(r->events);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #define RISK_RATIO    1.25 /* slower than its peers by this .. */
+#define STAGE_RATIO   1.22 /* a last stage with a head and a loss is heavier in any healthy job */
 #define RISK_STEPS    5u   /* .. for so many steps .. */
 #define RISK_STRENGTH 8.0  /* .. and so far clear of the noise */
 #define NOTE_MIN      0.01 /* of the steps: less is not worth a line */
@@ -56,6 +57,8 @@ static enum severity severity_of(const struct judge *j, const struct entry *e)
 	if (e->common && e->blame == BLAME_HOST)
 		return SEVERITY_NOTE;
 	if (e->cause == CAUSE_UNKNOWN && e->common && e->strength < 1)
+		return SEVERITY_NOTE;
+	if (e->cause == CAUSE_PIPELINE_IMBALANCE && e->ratio < STAGE_RATIO)
 		return SEVERITY_NOTE;
 	if (slowdown_of(e) - 1 >= j->options.min_impact && enough)
 		return SEVERITY_FAULT;
@@ -506,7 +509,7 @@ static void plain_words(const struct judge *j, struct report *r, struct finding 
 		f->summary =
 		    report_printf(r,
 				  "ranks have unequal work, and the one with most changes: %u "
-				  "different ranks in %u steps, %.3g ms more than the middle",
+				  "times in %u steps, %.3g ms a step more than the middle",
 				  e->windows, e->n_on, e->mean_ns / 1e6);
 		exclude(f, CAUSE_COMPUTE_STRAGGLER, "no rank is the slow one in most steps");
 		break;

@@ -70,7 +70,9 @@ static bool roles_contradict(const struct judge *j, struct step *const *steps, c
 	for (uint32_t g = 0; g < j->job->n_groups; g++) {
 		const struct job_group *group = &j->job->groups[g];
 
-		for (uint32_t i = 0; uses[g] == 1 && i < group->n_rows && group->n_rows > 1; i++) {
+		if (uses[g] != 1 || group->name == NO_ID) /* nameless: nobody knows who is in it */
+			continue;
+		for (uint32_t i = 0; i < group->n_rows && group->n_rows > 1; i++) {
 			if (seen[j->role[group->rows[i]]] == g + 1)
 				return true;
 			seen[j->role[group->rows[i]]] = g + 1;
@@ -109,35 +111,81 @@ static void roles_by_kernels(struct judge *j, struct step *const *steps, uint32_
 	free(firsts.v);
 }
 
-void roles_find(struct judge *j, struct step *const *steps)
+/* Does the group hold two rows that a pipeline group keeps apart? line_of[row]: one pipeline group
+ * it is in. */
+static bool crosses_stages(const struct job_group *group, const uint32_t *line_of)
 {
-	_cleanup_free_ uint32_t *parent = xcalloc(j->n_rows, sizeof(*parent));
-	_cleanup_free_ uint8_t *uses = xcalloc(j->job->n_groups + 1, 1);
-	bool pipeline = false;
+	for (uint32_t i = 0; i < group->n_rows; i++)
+		for (uint32_t k = 0; k < i && line_of[group->rows[i]] != NO_ID; k++)
+			if (line_of[group->rows[k]] == line_of[group->rows[i]])
+				return true;
+	return false;
+}
 
-	group_uses(j, steps, uses);
-	for (uint32_t g = 0; g < j->job->n_groups; g++)
-		pipeline |= uses[g] & 1;
-	j->n_roles = 1;
-	j->staged = false;
-	memset(j->role, 0, j->n_rows * sizeof(*j->role));
-	if (!pipeline || j->n_rows < 2)
-		return;
+/* Stages from the groups of at most `largest` members. */
+static bool roles_by_groups(struct judge *j, struct step *const *steps, const uint8_t *uses,
+			    const uint32_t *line_of, uint32_t largest, uint32_t *parent)
+{
 	for (uint32_t row = 0; row < j->n_rows; row++)
 		parent[row] = row;
 	for (uint32_t g = 0; g < j->job->n_groups; g++) {
 		const struct job_group *group = &j->job->groups[g];
-		uint32_t size = MAX(group->size, group->n_rows);
 
-		if (uses[g] != 2 || (int64_t)size >= MAX(j->job->world_size, (int64_t)j->n_rows))
+		if (uses[g] != 2 || MAX(group->size, group->n_rows) > largest ||
+		    crosses_stages(group, line_of))
 			continue;
 		for (uint32_t i = 1; i < group->n_rows; i++)
 			parent[find(parent, group->rows[i])] = find(parent, group->rows[0]);
 	}
 	j->n_roles = number_roles(j, parent);
 	j->staged = j->n_roles > 1 && !roles_contradict(j, steps, uses);
-	if (j->staged)
+	return j->staged;
+}
+
+/* The largest group smaller than `below`; 1 if there is none. */
+static uint32_t next_size(const struct judge *j, const uint8_t *uses, uint32_t below)
+{
+	uint32_t size = 1;
+
+	for (uint32_t g = 0; g < j->job->n_groups; g++) {
+		const struct job_group *group = &j->job->groups[g];
+		uint32_t its = MAX(group->size, group->n_rows);
+
+		if (uses[g] == 2 && its < below)
+			size = MAX(size, its);
+	}
+	return size;
+}
+
+void roles_find(struct judge *j, struct step *const *steps)
+{
+	_cleanup_free_ uint32_t *parent = xcalloc(j->n_rows + 1, sizeof(*parent));
+	_cleanup_free_ uint32_t *line_of = xcalloc(j->n_rows + 1, sizeof(*line_of));
+	_cleanup_free_ uint8_t *uses = xcalloc(j->job->n_groups + 1, 1);
+	uint32_t size = (uint32_t)MAX(j->job->world_size, (int64_t)j->n_rows);
+	bool pipeline = false;
+
+	group_uses(j, steps, uses);
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		line_of[row] = NO_ID;
+	for (uint32_t g = 0; g < j->job->n_groups; g++) {
+		const struct job_group *group = &j->job->groups[g];
+
+		pipeline |= uses[g] & 1;
+		for (uint32_t i = 0; (uses[g] & 1) && group->name != NO_ID && i < group->n_rows;
+		     i++)
+			line_of[group->rows[i]] = g;
+	}
+	j->n_roles = 1;
+	j->staged = false;
+	memset(j->role, 0, j->n_rows * sizeof(*j->role));
+	if (!pipeline || j->n_rows < 2)
 		return;
+	do { /* large groups may tie stages together: try without them */
+		size = next_size(j, uses, size);
+		if (roles_by_groups(j, steps, uses, line_of, size, parent))
+			return;
+	} while (size > 1);
 	roles_by_kernels(j, steps, parent);
 	j->n_roles = number_roles(j, parent);
 	j->staged = j->n_roles > 1 && !roles_contradict(j, steps, uses);
