@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What diagnose says of the samples in examples/demo, text and JSON, is what tests/golden/ holds.
+"""What diagnose says of the samples in examples/demo, text and JSON, is what tests/golden/ holds, and
+what README.md shows.
 
 Usage: golden.py [--update] LOCKSTEP
 """
 import difflib
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-GOLDEN = ROOT / 'tests/golden'
 
 
 def outputs(binary):
@@ -27,10 +28,23 @@ def outputs(binary):
     return out
 
 
+def readme(texts):
+    """README.md with the present outputs between its marks."""
+    def block(m):
+        lines = ['    $ lockstep diagnose examples/demo/' + m.group(1)[5:-4], '']
+        lines += ['    ' + line if line else '' for line in texts[m.group(1)].splitlines()]
+        return f'<!-- {m.group(1)} -->\n\n' + '\n'.join(lines) + '\n\n<!-- end -->'
+
+    return re.sub(r'<!-- (demo_\S+\.txt) -->.*?<!-- end -->', block, (ROOT / 'README.md').read_text(), flags=re.S)
+
+
 def main():
     binary, wrong = os.path.abspath(sys.argv[-1]), 0
-    for name, text in outputs(binary).items():
-        path = GOLDEN / name
+    texts = outputs(binary)
+    files = {f'tests/golden/{name}': text for name, text in texts.items()}
+    files['README.md'] = readme(texts)
+    for name, text in files.items():
+        path = ROOT / name
         have = path.read_text() if path.exists() else ''
         if have == text:
             continue
@@ -40,7 +54,7 @@ def main():
             continue
         wrong += 1
         sys.stdout.writelines(difflib.unified_diff(have.splitlines(True), text.splitlines(True),
-                                                   f'tests/golden/{name}', 'now'))
+                                                   name, 'now'))
     if wrong:
         print(f'{wrong} outputs differ; if that is right: make golden')
     return 1 if wrong else 0

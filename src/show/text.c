@@ -356,7 +356,8 @@ static void add_totals(struct line *l, const struct text *t)
 			 plural(t->job->n_ranks, "rank", "ranks"));
 	if (t->job->first_step >= 0)
 		line_add(l, ", steps %" PRId64 "-%" PRId64, t->job->first_step, t->job->last_step);
-	line_add(l, ", %s kernels", page_count(kernels, n));
+	if (!t->job->cpu_job)
+		line_add(l, ", %s kernels", page_count(kernels, n));
 	line_add(l, ", %s collectives", page_count(collectives, n));
 	if (isfinite(r->step_ms_median))
 		line_add(l, "; a step: %s ms", page_number(r->step_ms_median, n));
