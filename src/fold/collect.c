@@ -176,7 +176,7 @@ static enum item_kind op_kind(struct fold *f, const struct trace_event *e, uint1
 
 	if (class & NAME_PARAM)
 		return ITEM_COMM_RANGE;
-	if (class & (NAME_COMPILE | NAME_GC))
+	if (class & (NAME_COMPILE | NAME_GC | NAME_SAVE | NAME_DATA))
 		return ITEM_DETAIL;
 	if (f->gpu_seen)
 		return ITEM_KINDS; /* a GPU job for certain: operators say nothing more */

@@ -509,7 +509,9 @@ static void ranges_push(struct player *p, const struct item *it, uint32_t mark)
 static void comm_fill(struct comm_args *a, const struct comm_args *from)
 {
 	if (a->op == COMM_NONE || a->op == COMM_OTHER || a->op == COMM_SEND_RECV)
-		a->op = from->op != COMM_NONE ? from->op : a->op;
+		a->op = from->op != COMM_NONE && (from->op != COMM_OTHER || a->op == COMM_NONE)
+			    ? from->op
+			    : a->op;
 	if (a->group == NO_ID && a->group_desc == NO_ID && a->ranks == NO_ID) {
 		a->group = from->group;
 		a->group_desc = from->group_desc;

@@ -29,9 +29,12 @@ static int interval_order(const void *a, const void *b)
 }
 
 /* On CPU jobs compute is what operators cover on any thread, but for calls that start or await
-   communication. Threads are taken one by one: a wait on one hides no work on another. */
+   communication, and for what is the host's although operators run in it: a compile, a loader that
+   works in the step's own thread, a save. Threads are taken one by one: a wait on one hides no work
+   on another. */
 static void cover_of_operators(struct closing *c)
 {
+	const uint16_t hosts = NAME_COMPILE | NAME_DATA | NAME_SAVE | NAME_GC;
 	struct intervals all = { 0 };
 
 	for (uint32_t lane = 0; lane < c->f->n_lanes; lane++) {
@@ -45,7 +48,8 @@ static void cover_of_operators(struct closing *c)
 				continue;
 			if (r->kind == ITEM_OP)
 				add_clipped(c, &c->rest, r->start, r->end);
-			else if (r->kind == ITEM_CALL || r->kind == ITEM_WAITING)
+			else if (r->kind == ITEM_CALL || r->kind == ITEM_WAITING ||
+				 (r->class & hosts))
 				add_clipped(c, &c->of_class, r->start, r->end);
 		}
 		intervals_subtract(&c->rest, &c->of_class, &c->scratch);
