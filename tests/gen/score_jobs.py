@@ -35,7 +35,7 @@ def diagnose(binary, folder):
 
 
 def ranks_of(finding):
-    return sorted(finding.get('culprits', {}).get('ranks') or [], key=str)
+    return sorted(finding.get('culprits', {}).get('ranks') or [], key=lambda r: (isinstance(r, str), r))
 
 
 def names(finding, answer):
