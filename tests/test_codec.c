@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A step survives its bytes, and bytes that are no step are refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "random_step.h"
+
+static void any_step_survives_the_trip(void **state)
+{
+	uint64_t seed = 0xc0dec;
+
+	(void)state;
+	print_message("seed %#lx\n", (unsigned long)seed);
+	for (unsigned round = 0; round < 2000; round++) {
+		struct arena arena = { 0 };
+		struct buf out = { 0 };
+		struct step s = random_step(&arena, &seed, 100, 5), back;
+		struct span in;
+
+		step_encode(&out, &s);
+		in = span_of(out.data, out.len);
+		assert_int_equal(step_decode(&in, &arena, &back, NULL), 0);
+		assert_int_equal(span_left(&in), 0);
+		assert_true(step_same(&s, &back));
+		buf_done(&out);
+		arena_done(&arena);
+	}
+}
+
+static void every_cut_of_a_record_is_refused(void **state)
+{
+	struct arena arena = { 0 };
+	struct buf out = { 0 };
+	uint64_t seed = 77;
+	struct step s = random_step(&arena, &seed, 100, 5), back;
+	struct error error = { "" };
+
+	(void)state;
+	step_encode(&out, &s);
+	for (size_t n = 0; n < out.len; n++) {
+		uint8_t *copy =
+		    xmalloc(n ? n : 1); /* its own block: sanitizers see a byte too far */
+		struct span in;
+
+		memcpy(copy, out.data, n);
+		in = span_of(copy, n);
+		assert_int_equal(step_decode(&in, &arena, &back, &error), -EBADMSG);
+		assert_true(error.text[0] != '\0');
+		free(copy);
+	}
+	buf_done(&out);
+	arena_done(&arena);
+}
+
+static void damaged_records_never_hurt(void **state)
+{
+	uint64_t seed = 0xbad;
+
+	(void)state;
+	for (unsigned round = 0; round < 5000; round++) {
+		struct arena arena = { 0 };
+		struct buf out = { 0 };
+		struct step s = random_step(&arena, &seed, 100, 5), back;
+		struct span in;
+
+		step_encode(&out, &s);
+		for (unsigned k = 0; k < 4; k++)
+			out.data[random_next(&seed) % out.len] = (uint8_t)random_next(&seed);
+		in = span_of(out.data, out.len);
+		if (step_decode(&in, &arena, &back, NULL) == 0)
+			for (uint32_t i = 0; i < back.n_colls; i++)
+				assert_true(back.colls[i].comm < back.n_comms);
+		buf_done(&out);
+		arena_done(&arena);
+	}
+}
+
+static void a_count_beyond_the_bytes_allocates_nothing(void **state)
+{
+	struct arena arena = { 0 };
+	struct step s = { .host_what = NO_ID }, back;
+	struct buf out = { 0 };
+	struct span in;
+
+	(void)state;
+	step_encode(&out, &s);
+	out.len -= 4; /* the counts of the four lists */
+	buf_put_varint(&out, UINT64_C(1) << 60);
+	in = span_of(out.data, out.len);
+	assert_int_equal(step_decode(&in, &arena, &back, NULL), -EBADMSG);
+	assert_null(arena.chunk);
+	buf_done(&out);
+}
+
+static void the_head_of_a_rank_survives_the_trip(void **state)
+{
+	uint32_t members[] = { 0, 3, 70000 };
+	struct rank_group groups[] = {
+		{ .name = 1, .desc = NO_ID, .size = 3, .ranks = members, .n_ranks = 3 },
+		{ .name = NO_ID, .desc = NO_ID, .size = 0 },
+	};
+	struct rank_info info = {
+		.rank = -1,
+		.unknown = 2,
+		.world_size = 100000,
+		.host = 7,
+		.gpu_name = NO_ID,
+		.backend = 0,
+		.gpu_index = -1,
+		.cpu_job = true,
+		.groups = groups,
+		.n_groups = 2,
+		.kernels = 5,
+		.collectives = 1u << 31,
+		.kernel_ns = 1234567890123,
+		.collective_ns = 9,
+		.first_ns = 1700000000000000000,
+		.last_ns = 1700000000000000999,
+	};
+	struct rank_info back;
+	struct arena arena = { 0 };
+	struct buf out = { 0 };
+	struct span in;
+
+	(void)state;
+	rank_info_encode(&out, &info);
+	in = span_of(out.data, out.len);
+	assert_int_equal(rank_info_decode(&in, &arena, &back, NULL), 0);
+	assert_int_equal(back.rank, -1);
+	assert_int_equal(back.unknown, 2);
+	assert_int_equal(back.world_size, 100000);
+	assert_int_equal(back.host, 7);
+	assert_int_equal(back.gpu_name, NO_ID);
+	assert_int_equal(back.gpu_index, -1);
+	assert_true(back.cpu_job);
+	assert_int_equal(back.kernel_ns, info.kernel_ns);
+	assert_int_equal(back.collectives, info.collectives);
+	assert_int_equal(back.last_ns, info.last_ns);
+	assert_int_equal(back.n_groups, 2);
+	assert_memory_equal(back.groups[0].ranks, members, sizeof(members));
+	assert_null(back.groups[1].ranks);
+	for (size_t n = 0; n < out.len; n++) {
+		in = span_of(out.data, n);
+		assert_int_equal(rank_info_decode(&in, &arena, &back, NULL), -EBADMSG);
+	}
+	buf_done(&out);
+	arena_done(&arena);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(any_step_survives_the_trip),
+		cmocka_unit_test(every_cut_of_a_record_is_refused),
+		cmocka_unit_test(damaged_records_never_hurt),
+		cmocka_unit_test(a_count_beyond_the_bytes_allocates_nothing),
+		cmocka_unit_test(the_head_of_a_rank_survives_the_trip),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
