@@ -81,20 +81,20 @@ static const char *space_end(const char *p, const char *end)
 	return p;
 }
 
-/* Does a member's key with its colon stand here? Yes, too, if that lies beyond what we see. */
-static bool key_is_at(const char *p, const char *end)
+/* Does a member's key with its colon stand here? `unseen` if that lies beyond what can be seen. */
+static bool key_is_at(const char *p, const char *end, bool unseen)
 {
 	if (p == end)
-		return true;
+		return unseen;
 	if (*p != '"')
 		return false;
 	for (p++; p < end && *p != '"'; p++)
 		if (*p == '\\')
 			p++;
 	if (p >= end)
-		return true;
+		return unseen;
 	p = space_end(p + 1, end);
-	return p == end || *p == ':';
+	return p == end ? unseen : *p == ':';
 }
 
 static bool value_is_at(const char *p, const char *end)
@@ -108,7 +108,10 @@ static bool goes_on_at(const char *p, const char *end, bool in_object)
 	p = space_end(p, end);
 	if (p < end && *p == (in_object ? '}' : ']')) /* a comma too many */
 		return true;
-	return in_object ? key_is_at(p, end) : value_is_at(p, end);
+	/* A writer that died inside an event, and the next event. */
+	if (in_object && end - p > 6 && *p == '{' && !memcmp(space_end(p + 1, end), "\"ph\"", 4))
+		return true;
+	return in_object ? key_is_at(p, end, true) : value_is_at(p, end);
 }
 
 /* Is the quote in front of p the end of its string? What can be seen ends at `end`. */
@@ -128,6 +131,27 @@ static bool quote_ends(const char *p, const char *end, enum string_role role)
 	/* Behind the closing bracket comes a comma, another bracket, or the end. */
 	p = space_end(p + 1, end);
 	return p == end || *p == ',' || *p == '}' || *p == ']';
+}
+
+/*
+ * Is the escaped quote in front of p the end of a member's string, whose writer left a backslash
+ * before it as it was (a path that ends in one)? In sound text no bare quote follows before the
+ * string's real end, so a bare key, or an object's end with one behind it, settles it.
+ */
+static bool escaped_quote_ends(const char *p, const char *end, enum string_role role)
+{
+	const char *q = space_end(p, end);
+
+	if (role != ROLE_MEMBER)
+		return false;
+	if (q < end && *q == ',')
+		return key_is_at(space_end(q + 1, end), end, false);
+	for (p = q; q < end && (*q == '}' || *q == ']'); q = space_end(q + 1, end))
+		;
+	if (q == p || q == end || *q != ',')
+		return q > p && q == end;
+	q = space_end(q + 1, end);
+	return key_is_at(q < end && *q == '{' ? space_end(q + 1, end) : q, end, false);
 }
 
 /* --- the careful copy --- */
@@ -220,10 +244,8 @@ static enum json_copied copy_string(struct copy *c, enum string_role role)
 		} else if (*w->p == '\\') {
 			size_t escape = escape_len(w->p, end);
 
-			/* A backslash that ends a path makes the closing quote look escaped. Sound
-			   text has its quotes escaped, so no bare key or end can follow there. */
-			if (escape == 2 && w->p[1] == '"' && end - w->p > 2 && role != ROLE_ANY &&
-			    quote_ends(w->p + 2, end, role))
+			if (escape == 2 && w->p[1] == '"' &&
+			    escaped_quote_ends(w->p + 2, end, role))
 				escape = 0;
 			if (escape)
 				emit(c, w->p, escape);

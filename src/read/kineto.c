@@ -209,6 +209,7 @@ static void take_comm(struct event_fields *f, enum comm_op op_of_name, struct tr
 		if (op != COMM_NONE || op_of_name == COMM_NONE)
 			f->comm.op = op;
 	}
+	f->comm.peer = f->comm.op == COMM_RECV ? f->src : f->dst;
 	if (f->comm.op != COMM_NONE)
 		e->comm = &f->comm;
 }
@@ -459,6 +460,7 @@ static int event_any(struct kineto *k, enum step *ret)
 		r = deliver(k, &f, next);
 		if (r <= 0) {
 			w->p = next;
+			k->whole_end = json_window_at(w, next);
 			return r;
 		}
 	}
@@ -481,7 +483,6 @@ static int read_events(struct kineto *k, enum step *ret)
 		} else if (*w->p == '{') {
 			r = event_any(k, ret);
 		} else if (*w->p == ',') {
-			k->whole_end = json_window_at(w, w->p);
 			w->p++;
 		} else if (*w->p == ']') {
 			w->p++;

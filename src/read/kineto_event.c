@@ -496,8 +496,10 @@ static void arg_value(struct event_fields *f, struct intern *names, enum arg arg
 		c->out_elements = MAX(v, -1);
 		break;
 	case ARG_SRC:
+		f->src = small(v);
+		break;
 	case ARG_DST:
-		c->peer = small(v);
+		f->dst = small(v);
 		break;
 	case ARG_RANK:
 		c->self = small(v);
@@ -521,6 +523,7 @@ bool event_args(const char *end, struct intern *names, struct event_fields *f)
 				      .peer = -1,
 				      .self = -1 };
 	f->correlation = f->bytes = 0;
+	f->src = f->dst = -1;
 	f->dims_elements[0] = f->dims_elements[1] = -1;
 	if (!(f->have & FIELD_ARGS))
 		return true;

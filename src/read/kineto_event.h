@@ -56,6 +56,7 @@ struct event_fields {
 	struct comm_args comm;	/* valid after event_args */
 	const char *collective; /* "Collective name" */
 	size_t collective_len;
+	int32_t src, dst;	  /* of send and recv; -1: unknown */
 	int64_t dims_elements[2]; /* of the first two entries of "Input Dims"; -1: none */
 };
 
