@@ -93,8 +93,11 @@ static void add_place(struct line *l, const struct text *t, const struct finding
 		only = &t->job->ranks[f->culprits.v[0]];
 	if (hosts)
 		host = f->hosts.v[0];
-	else if (only)
+	else if (f->culprits.n)
 		host = coverage_host(t->job, f->culprits.v[0]);
+	for (size_t i = 1; host && !hosts && i < f->culprits.n; i++)
+		if (t->job->ranks[f->culprits.v[i]].host != t->job->ranks[f->culprits.v[0]].host)
+			host = NULL;
 	if (!host && !(only && only->gpu_index >= 0))
 		return;
 	line_add(l, " (");
@@ -139,6 +142,7 @@ static void finding_who(const struct text *t, const struct finding *f, const cha
 			enum page_style style)
 {
 	struct line l = { 0 };
+	char name[32];
 
 	if (f->culprits.n) {
 		add_ranks(&l, t->job, f->culprits.v, f->culprits.n);
@@ -155,8 +159,10 @@ static void finding_who(const struct text *t, const struct finding *f, const cha
 		line_add(&l, "%s ", plural(f->groups.n, "group", "groups"));
 		for (size_t i = 0; i < f->groups.n && i < 8; i++)
 			line_add(&l, "%s%s", i ? ", " : "", f->groups.v[i]);
+	} else if (t->job->n_ranks == 1) {
+		line_add(&l, "%s", job_rank_name(t->job, 0, name));
 	} else {
-		line_add(&l, "no single rank");
+		line_add(&l, f->cause == CAUSE_WORKLOAD_IMBALANCE ? "no single rank" : "all ranks");
 	}
 	if (f->victims && *f->victims && f->culprits.n) {
 		line_add(&l, f->culprits.n == 1 ? " makes" : " make");
@@ -354,7 +360,9 @@ static void add_totals(struct line *l, const struct text *t)
 	else
 		line_add(l, "%" PRIu32 " %s", t->job->n_ranks,
 			 plural(t->job->n_ranks, "rank", "ranks"));
-	if (t->job->first_step >= 0)
+	if (t->job->first_step >= 0 && t->job->first_step == t->job->last_step)
+		line_add(l, ", step %" PRId64, t->job->first_step);
+	else if (t->job->first_step >= 0)
 		line_add(l, ", steps %" PRId64 "-%" PRId64, t->job->first_step, t->job->last_step);
 	if (!t->job->cpu_job)
 		line_add(l, ", %s kernels", page_count(kernels, n));
@@ -414,8 +422,8 @@ static void add_skips(struct line *l, const struct report_input *in)
 		if (i == SKIP_TRUNCATED)
 			line_add(l, "; %s", skip_words[i]);
 		else
-			line_add(l, "%s%s %s", before, page_count(in->skipped[i], n),
-				 skip_words[i]);
+			line_add(l, "%s%s: %s", before, skip_words[i],
+				 page_count(in->skipped[i], n));
 		before = i == SKIP_TRUNCATED ? before : ", ";
 	}
 }
@@ -428,9 +436,27 @@ static bool has_skips(const struct report_input *in)
 	return false;
 }
 
-static void show_input(const struct text *t, const struct report_input *in)
+/* How much of all inputs' paths is one folder or archive; 0 if there is but one input. */
+static size_t common_folder(const struct report *r)
 {
-	_cleanup_free_ char *path = page_name(in->path, 70);
+	const char *first = r->inputs.n > 1 ? r->inputs.v[0].path : "";
+	size_t same = strlen(first);
+
+	for (size_t i = 1; i < r->inputs.n; i++) {
+		size_t k = 0;
+
+		while (k < same && first[k] == r->inputs.v[i].path[k])
+			k++;
+		same = k;
+	}
+	while (same && first[same - 1] != '/' && first[same - 1] != ':')
+		same--;
+	return same;
+}
+
+static void show_input(const struct text *t, const struct report_input *in, size_t folder)
+{
+	_cleanup_free_ char *path = page_name(in->path + folder, 60);
 	struct line l = { 0 };
 	char n[32];
 
@@ -446,13 +472,21 @@ static void show_input(const struct text *t, const struct report_input *in)
 	buf_done(&l.b);
 }
 
+static void show_folder(const struct text *t, const char *path, size_t len)
+{
+	_cleanup_free_ char *folder = xasprintf("%.*s", (int)len, path);
+	_cleanup_free_ char *shown = page_name(folder, PAGE_COLUMNS - 8);
+
+	page_text(&t->page, PAGE_PLAIN, "  in ", 5, shown);
+}
+
 /* Few inputs are listed; of many, those with a loss. totals: they were not said above. */
 static void show_read(const struct text *t, const struct coverage *c, bool totals)
 {
 	const struct report *r = t->r;
 	struct line l = { 0 };
 	uint64_t bytes = 0;
-	size_t shown = 0;
+	size_t shown = 0, folder = common_folder(r);
 	char n[32];
 
 	for (size_t i = 0; i < r->inputs.n; i++)
@@ -476,7 +510,9 @@ static void show_read(const struct text *t, const struct coverage *c, bool total
 
 		if (!listed || shown == LISTED_INPUTS)
 			continue;
-		show_input(t, &r->inputs.v[i]);
+		if (!shown && folder)
+			show_folder(t, r->inputs.v[i].path, folder);
+		show_input(t, &r->inputs.v[i], folder);
 		shown++;
 	}
 	if (shown < r->inputs.n) {
