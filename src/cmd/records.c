@@ -22,7 +22,9 @@ struct records {
 	struct intern names; /* of the file */
 	struct option_steps steps;
 	VEC(struct record_rank) ranks;
+	size_t next; /* where the next record's rank is likely to be */
 	struct buf encoded;
+	int64_t highest; /* rank so far */
 	uint64_t bytes, n_steps;
 	int status;
 	struct error error;
@@ -76,13 +78,17 @@ static void rank_take_head(struct records *r, struct record_rank *rank,
 	stream->collectives = info->collectives;
 }
 
+/* Records come in the order of heads, step after step: the search begins behind the last one. */
 static struct record_rank *rank_find(struct records *r, const struct rank_info *info)
 {
 	for (size_t i = 0; i < r->ranks.n; i++) {
-		const struct rank_info *own = &r->ranks.v[i].stream.info;
+		size_t at = (r->next + i) % r->ranks.n;
+		const struct rank_info *own = &r->ranks.v[at].stream.info;
 
-		if (own->rank == info->rank && (own->rank >= 0 || own->unknown == info->unknown))
-			return &r->ranks.v[i];
+		if (own->rank == info->rank && (own->rank >= 0 || own->unknown == info->unknown)) {
+			r->next = at + 1;
+			return &r->ranks.v[at];
+		}
 	}
 	return NULL;
 }
@@ -90,8 +96,12 @@ static struct record_rank *rank_find(struct records *r, const struct rank_info *
 static int records_rank(void *user, const struct rank_info *info)
 {
 	struct records *r = user;
-	struct record_rank *rank = rank_find(r, info);
+	struct record_rank *rank = NULL;
 
+	/* heads lie in order of rank: what is beyond the last one need not be looked for */
+	if (info->rank <= r->highest)
+		rank = rank_find(r, info);
+	r->highest = MAX(r->highest, info->rank);
 	if (!rank) {
 		rank = vec_push(&r->ranks);
 		*rank = (struct record_rank){ 0 };
@@ -155,6 +165,7 @@ struct records *records_new(const struct option_steps *steps)
 	};
 
 	r->steps = *steps;
+	r->highest = -1;
 	r->reader = lks_reader_new(&client);
 	return r;
 }

@@ -354,12 +354,11 @@ static void add_totals(struct line *l, const struct text *t)
 		kernels += t->job->ranks[row].kernels;
 		collectives += t->job->ranks[row].collectives;
 	}
+	line_add(l, "%s", page_count(t->job->n_ranks, n));
 	if (t->job->world_size > 0)
-		line_add(l, "%" PRIu32 " of %" PRId64 " ranks", t->job->n_ranks,
-			 t->job->world_size);
+		line_add(l, " of %s ranks", page_count((uint64_t)t->job->world_size, n));
 	else
-		line_add(l, "%" PRIu32 " %s", t->job->n_ranks,
-			 plural(t->job->n_ranks, "rank", "ranks"));
+		line_add(l, " %s", plural(t->job->n_ranks, "rank", "ranks"));
 	if (t->job->first_step >= 0 && t->job->first_step == t->job->last_step)
 		line_add(l, ", step %" PRId64, t->job->first_step);
 	else if (t->job->first_step >= 0)
@@ -516,7 +515,7 @@ static void show_read(const struct text *t, const struct coverage *c, bool total
 		shown++;
 	}
 	if (shown < r->inputs.n) {
-		line_add(&l, "%s%zu %s", shown ? "and " : "", r->inputs.n - shown,
+		line_add(&l, "%s%s %s", shown ? "and " : "", page_count(r->inputs.n - shown, n),
 			 plural(r->inputs.n - shown, "file", "files"));
 		if (shown)
 			line_add(&l, " more");
