@@ -51,6 +51,8 @@ char *xasprintf(const char *format, ...) PRINTF_LIKE(1, 2);
 		size_t n, cap;                                                                     \
 	}
 #define vec_grow(p, count)                                                                         \
-	((p)->v = vec_reserve((p)->v, &(p)->cap, (p)->n + (count), sizeof(*(p)->v)))
+	((p)->n + (count) <= (p)->cap                                                              \
+	     ? (void)0                                                                             \
+	     : (void)((p)->v = vec_reserve((p)->v, &(p)->cap, (p)->n + (count), sizeof(*(p)->v))))
 #define vec_push(p) (vec_grow(p, 1), &(p)->v[(p)->n++])
 void *vec_reserve(void *v, size_t *cap, size_t need, size_t size);

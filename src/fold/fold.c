@@ -545,8 +545,12 @@ static uint32_t comm_settle(struct fold *f, const struct item *it, const struct 
 	}
 	if (l && l->annotation != NO_ID)
 		comm_fill(&a, &f->comms[l->annotation]);
-	if (a.op == COMM_NONE || a.op == COMM_OTHER)
-		a.op = comm_op_of(name, intern_len(&f->names, it->name));
+	if (a.op == COMM_NONE || a.op == COMM_OTHER || a.op == COMM_SEND_RECV) {
+		enum comm_op op = comm_op_of(name, intern_len(&f->names, it->name));
+
+		if (op != COMM_NONE && (op != COMM_OTHER || a.op == COMM_NONE))
+			a.op = op;
+	}
 	if (a.op == COMM_NONE)
 		a.op = COMM_OTHER;
 	a.self = -1; /* the same for all: no part of what tells operations apart */

@@ -7,16 +7,19 @@
 
 #define CLASSES_LIMIT 8
 
+/* Counts of the bins low .. low + n - 1: durations of one name lie close together. */
+struct bins {
+	uint32_t *v;
+	size_t n, cap;
+	uint16_t low;
+};
+
 struct kernel_row {
 	uint32_t name, lane;
 	uint32_t next; /* row of the same name on another lane, + 1 */
 	uint32_t count;
 	int64_t sum, max;
-	uint32_t last; /* the bin that was hit last */
-	struct {
-		struct hist_bin *v;
-		size_t n, cap;
-	} bins;
+	struct bins bins;
 };
 
 struct kernel_table {
@@ -26,31 +29,44 @@ struct kernel_table {
 	size_t n_first;
 };
 
-static void bin_count(struct kernel_row *row, uint16_t bin)
+/* Makes room for a bin outside of those that are counted so far. */
+static void bins_widen(struct bins *b, uint16_t bin)
 {
-	size_t lo = 0, hi = row->bins.n;
+	size_t front = b->n && bin < b->low ? (size_t)(b->low - bin) : 0;
+	size_t n = b->n ? MAX(b->n + front, (size_t)(bin - MIN(bin, b->low)) + 1) : 1;
 
-	if (row->last < row->bins.n && row->bins.v[row->last].bin == bin) {
-		row->bins.v[row->last].count++;
-		return;
-	}
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
+	b->v = vec_reserve(b->v, &b->cap, n, sizeof(*b->v));
+	if (front)
+		memmove(b->v + front, b->v, b->n * sizeof(*b->v));
+	memset(b->v, 0, front * sizeof(*b->v));
+	memset(b->v + front + b->n, 0, (n - front - b->n) * sizeof(*b->v));
+	if (!b->n || front)
+		b->low = bin;
+	b->n = n;
+}
 
-		if (row->bins.v[mid].bin < bin)
-			lo = mid + 1;
-		else
-			hi = mid;
+static inline void bin_count(struct bins *b, uint16_t bin)
+{
+	if ((size_t)(bin - b->low) >= b->n) /* below is far above, unsigned */
+		bins_widen(b, bin);
+	b->v[bin - b->low]++;
+}
+
+static struct hist bins_hist(struct arena *arena, const struct bins *b)
+{
+	struct hist h = { 0 };
+
+	for (size_t i = 0; i < b->n; i++)
+		h.n += b->v[i] != 0;
+	h.bins = arena_alloc(arena, h.n * sizeof(*h.bins));
+	h.n = 0;
+	for (size_t i = 0; i < b->n; i++) {
+		if (!b->v[i])
+			continue;
+		h.bins[h.n++] = (struct hist_bin){ (uint16_t)(b->low + i), b->v[i] };
+		h.count += b->v[i];
 	}
-	row->last = (uint32_t)lo;
-	if (lo < row->bins.n && row->bins.v[lo].bin == bin) {
-		row->bins.v[lo].count++;
-		return;
-	}
-	vec_grow(&row->bins, 1);
-	memmove(row->bins.v + lo + 1, row->bins.v + lo, (row->bins.n - lo) * sizeof(*row->bins.v));
-	row->bins.v[lo] = (struct hist_bin){ bin, 1 };
-	row->bins.n++;
+	return h;
 }
 
 static struct kernel_row *row_add(struct kernel_table *t, const struct work *w)
@@ -63,7 +79,7 @@ static struct kernel_row *row_add(struct kernel_table *t, const struct work *w)
 	row = &t->rows[t->n++];
 	row->name = w->name;
 	row->lane = w->lane;
-	row->count = row->next = row->last = 0;
+	row->count = row->next = 0;
 	row->sum = row->max = 0;
 	row->bins.n = 0;
 	return row;
@@ -113,24 +129,34 @@ static void classes_settle(struct fold *f, const struct kernel_table *t, uint32_
 	}
 }
 
-static void kernel_merge(struct closing *c, struct step_kernel *k, const struct kernel_row *row)
+static void hist_add(struct arena *arena, struct hist *to, const struct hist *h)
 {
-	struct hist_bin *bins = arena_alloc(&c->arena, (k->hist.n + row->bins.n) * sizeof(*bins));
+	struct hist_bin *bins = arena_alloc(arena, (to->n + h->n) * sizeof(*bins));
 	uint32_t i = 0, j = 0, n = 0;
 
-	while (i < k->hist.n || j < row->bins.n) {
-		if (j == row->bins.n || (i < k->hist.n && k->hist.bins[i].bin < row->bins.v[j].bin))
-			bins[n] = k->hist.bins[i++];
+	while (i < to->n || j < h->n) {
+		if (j == h->n || (i < to->n && to->bins[i].bin < h->bins[j].bin))
+			bins[n] = to->bins[i++];
 		else
-			bins[n] = row->bins.v[j++];
+			bins[n] = h->bins[j++];
 		if (n && bins[n].bin == bins[n - 1].bin)
 			bins[n - 1].count += bins[n].count;
 		else
 			n++;
 	}
-	k->hist.bins = bins;
-	k->hist.n = n;
-	k->hist.count += row->count;
+	to->bins = bins;
+	to->n = n;
+	to->count += h->count;
+}
+
+static void kernel_merge(struct closing *c, struct step_kernel *k, const struct kernel_row *row)
+{
+	struct hist h = bins_hist(&c->arena, &row->bins);
+
+	if (k->count)
+		hist_add(&c->arena, &k->hist, &h);
+	else
+		k->hist = h;
 	k->count += row->count;
 	k->sum_ns += row->sum;
 	k->max_ns = MAX(k->max_ns, row->max);
@@ -161,17 +187,16 @@ static void kernels_emit(struct closing *c)
 	}
 }
 
-static int64_t delay_quantile(const struct kernel_row *delays, double q)
+static int64_t delay_quantile(const struct hist *h, double q)
 {
-	struct hist h = { delays->bins.v, (uint32_t)delays->bins.n, delays->count };
-
-	return delays->count ? (int64_t)hist_quantile_ns(&h, q) : -1;
+	return h->count ? (int64_t)hist_quantile_ns(h, q) : -1;
 }
 
 void kernels_step(struct closing *c)
 {
 	struct kernel_table *t = c->kernels;
-	struct kernel_row delays = { 0 };
+	struct bins delays = { 0 };
+	struct hist h;
 	size_t known = 0, gpu = 0;
 
 	if (!t)
@@ -194,18 +219,17 @@ void kernels_step(struct closing *c)
 		row->count++;
 		row->sum += w->end - w->start;
 		row->max = MAX(row->max, w->end - w->start);
-		bin_count(row, hist_bin_of(w->end - w->start));
-		if (w->launch != TIME_UNKNOWN) {
+		bin_count(&row->bins, hist_bin_of(w->end - w->start));
+		if (w->launch != TIME_UNKNOWN)
 			bin_count(&delays, hist_bin_of(MAX(w->start - w->launch, 0)));
-			delays.count++;
-		}
 	}
 	kernels_emit(c);
-	c->step.launch_delay_p50_ns = delay_quantile(&delays, 0.5);
-	c->step.launch_delay_p99_ns = delay_quantile(&delays, 0.99);
+	h = bins_hist(&c->arena, &delays);
+	c->step.launch_delay_p50_ns = delay_quantile(&h, 0.5);
+	c->step.launch_delay_p99_ns = delay_quantile(&h, 0.99);
 	if (known * 2 < gpu)
 		c->step.flags |= STEP_NO_LAUNCHES;
-	free(delays.bins.v);
+	free(delays.v);
 }
 
 void kernels_done(struct closing *c)

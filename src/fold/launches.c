@@ -2,7 +2,7 @@
 /* launches.c - from work back to what started it: launches by correlation, calls by order. */
 #include "fold/launches.h"
 
-#define RING  ((uint64_t)1 << 16)
+#define RING  ((uint64_t)1 << 15)
 #define SLOTS ((uint64_t)1 << 15)
 
 static uint64_t slot_of(uint32_t correlation)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * launches.h - the launches that work may still come from: the last 65,536 of them, by correlation.
+ * launches.h - the launches that work may still come from: the last 32,768 of them, by correlation.
  *
  * A graph's launch starts many kernels, and some launches start none that is traced, so entries are
  * not taken out; the oldest is overwritten.

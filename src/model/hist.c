@@ -10,6 +10,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 #define HIST_BASE 1.04
 #define HIST_BINS 1120 /* 1.04^1114 is beyond 2^63 */
@@ -18,6 +19,7 @@
 static uint64_t lower[HIST_BINS + 1];  /* smallest duration of each bin */
 static uint16_t guess[64 << MANTISSA]; /* by highest bit and the bits below it */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static atomic_bool filled; /* spares the call once the tables are there */
 
 static uint16_t bin_slow(uint64_t d)
 {
@@ -53,6 +55,7 @@ static void tables_fill(void)
 			guess[(top << MANTISSA) | m] = bin_slow(d);
 		}
 	}
+	atomic_store_explicit(&filled, true, memory_order_release);
 }
 
 uint16_t hist_bin_of(int64_t duration_ns)
@@ -61,7 +64,8 @@ uint16_t hist_bin_of(int64_t duration_ns)
 	unsigned top, m;
 	uint16_t b;
 
-	pthread_once(&once, tables_fill);
+	if (!atomic_load_explicit(&filled, memory_order_acquire))
+		pthread_once(&once, tables_fill);
 	if (duration_ns <= 1)
 		return 0;
 	top = 63u - (unsigned)__builtin_clzll(d);
