@@ -394,7 +394,7 @@ static void names_of_operations_are_known(void **state)
 		{ "nccl:all_reduce", COMM_ALL_REDUCE, COMM_NONE },
 		{ "nccl:send 0->1", COMM_SEND, COMM_NONE },
 		{ "nccl:recv 1<-0", COMM_RECV, COMM_NONE },
-		{ "nccl:coalesced", COMM_OTHER, COMM_NONE },
+		{ "nccl:coalesced", COMM_SEND_RECV, COMM_NONE },
 		{ "gloo:barrier", COMM_BARRIER, COMM_NONE },
 		{ "c10d::barrier", COMM_BARRIER, COMM_NONE },
 		{ "c10d::allreduce_", COMM_ALL_REDUCE, COMM_NONE },

@@ -32,6 +32,7 @@ struct judge *judge_new(struct job *job, const struct judge_options *options)
 	j->kernels = xcalloc(KERNELS_MAX, sizeof(*j->kernels));
 	j->details = xcalloc(n, sizeof(*j->details));
 	j->ranks = xcalloc(n, sizeof(*j->ranks));
+	j->caused = xcalloc(n, sizeof(*j->caused));
 	for (uint32_t row = 0; row < j->n_rows; row++) {
 		j->ranks[row].row = row;
 		j->details[row].w1_kernel = j->details[row].host_what = NO_ID;
@@ -147,24 +148,30 @@ static struct waited *waited_of(struct judge *j, const struct paired *in)
 static void take_waits(struct judge *j, const struct pairing *p, struct step *const *steps)
 {
 	double least = fmax(ARRIVAL_LEAST_NS, ARRIVAL_SCATTERS * p->scatter);
-	struct waited *waited;
 
 	for (size_t i = 0; i < p->insts.n; i++) {
 		const struct paired *in = &p->insts.v[i];
+		struct waited *waited;
+		uint32_t last = NO_ID;
+		double sum = 0;
 
 		if (!in->together || in->broken || in->members < 2 ||
 		    in->longest - in->shortest < least)
 			continue;
-		waited = waited_of(j, in);
-		waited->count++;
 		for (uint32_t k = 0; k < in->members; k++) {
 			const struct paired_member *m = &p->members.v[in->first_member + k];
 			double d = coll_ns(&steps[m->row]->colls[m->coll]);
 
-			waited->ns += d - in->shortest;
-			j->ranks[m->row].arrived_last += d <= in->shortest;
+			sum += d - in->shortest;
 			j->ranks[m->row].wait_ns += (int64_t)(d - in->shortest);
+			if (d <= in->shortest)
+				last = m->row;
 		}
+		j->ranks[last].arrived_last++;
+		j->caused[last] += sum;
+		waited = waited_of(j, in);
+		waited->ns += sum;
+		waited->count++;
 	}
 }
 
@@ -323,6 +330,7 @@ struct judge *judge_free(struct judge *j)
 	free(j->kernel_of_name);
 	free(j->details);
 	free(j->ranks);
+	free(j->caused);
 	free(j->ref);
 	free(j);
 	return NULL;

@@ -159,6 +159,7 @@ struct entry {
 	uint32_t node;	     /* a whole node; NO_ID */
 	uint32_t kernel;     /* kernel-regression: interned name */
 	uint32_t stage;	     /* pipeline-imbalance */
+	bool whole_file;     /* no step marks: starting up is part of it */
 	bool common;	     /* on all ranks alike: nobody is blamed */
 	bool unseen;	     /* whoever it is was not given */
 };
@@ -206,7 +207,8 @@ struct judge {
 	uint32_t kernel_of_name_n;
 	struct row_detail *details; /* [row] */
 	struct report_rank *ranks;  /* [row], moved into the report at the end */
-	uint64_t paired, unpaired, incomplete;
+	double *caused; /* [row] time that others stood waiting where it arrived last, ns */
+	uint64_t paired, unpaired;
 	VEC(struct waited) waits; /* by operation and group */
 	VEC(struct op_seen) ops;
 
@@ -258,6 +260,10 @@ bool kernel_regression(struct judge *j, struct report *report);
 /* slow_own.c */
 void own_references(struct judge *j);
 void own_entries(struct judge *j);
+/* How far a row's part of the step (BLAMES: all of it) is above what its role needed, ns. */
+double own_excess(const struct judge *j, uint32_t row, uint32_t t, int b);
+/* For recordings of one or two steps: who the others waited for. */
+bool late_entry(struct judge *j, struct entry *ret);
 /* slow_job.c */
 void job_set_aside(struct judge *j);
 void job_findings(struct judge *j, struct report *report);

@@ -33,6 +33,18 @@ static void mark(const struct entry *e, bool *rows, bool *units)
 		units[e->units.v[i]] = true;
 }
 
+/* No step gets shorter by more than what its suspects did in excess: a row that does all that its
+   peers do also gets rid of what it is not blamed for. */
+static double excess_of(const struct judge *j, const struct entry *e, uint32_t t)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < e->rows.n; i++)
+		if (point_of(j, e->rows.v[i], t)->own >= 0)
+			sum += fmax(0, own_excess(j, e->rows.v[i], t, (int)e->blame));
+	return e->cause == CAUSE_COMM_LINK ? INFINITY : sum;
+}
+
 /* The time saved in its steps by mending it: alone, or last of all, whichever is more: where two
    faults hide each other, neither saves anything alone. */
 void entry_impact(struct judge *j, struct entry *e)
@@ -55,15 +67,16 @@ void entry_impact(struct judge *j, struct entry *e)
 		struct what_if none = { 0 }, mended = { .rows = rows, .units = units };
 		struct what_if all = { .rows = all_rows, .units = all_units };
 		struct what_if but = { .rows = but_rows, .units = but_units };
-		double before;
+		double before, most;
 
 		if (!e->on[t] || !replayed(j, t))
 			continue;
 		before = run(j, t, &none);
+		most = excess_of(j, e, t);
 		e->spent_ns += before;
-		alone += before - run(j, t, &mended);
+		alone += fmin(most, before - run(j, t, &mended));
 		if (j->entries.n > 1)
-			last += run(j, t, &but) - run(j, t, &all);
+			last += fmin(most, run(j, t, &but) - run(j, t, &all));
 	}
 	e->saved_ns = fmax(0, fmax(alone, last));
 }

@@ -99,6 +99,7 @@ static bool common_entry(struct judge *j, enum blame b, double share, struct ent
 
 		if (j->moments[t].flags & STEP_PARTIAL)
 			continue;
+		e->whole_file |= (j->moments[t].flags & STEP_WHOLE_FILE) != 0;
 		now = common_part(j, t, (int)b, x);
 		part += now;
 		wall += j->moments[t].wall;
@@ -251,7 +252,7 @@ static void report_entries(struct judge *j, struct report *report, bool *explain
 void job_findings(struct judge *j, struct report *report)
 {
 	_cleanup_free_ bool *explained = xcalloc(j->n_steps + 1, 1);
-	struct entry work = { 0 }, stages = { 0 };
+	struct entry work = { 0 }, stages = { 0 }, late = { 0 };
 	bool uneven, staged, data = false, save = false, named;
 
 	job_set_aside(j);
@@ -264,6 +265,10 @@ void job_findings(struct judge *j, struct report *report)
 	if (uneven)
 		drop_restless(j);
 	staged = imbalance_of_stages(j, &stages);
+	if (j->n_steps < 3 && !j->entries.n && late_entry(j, &late)) {
+		entry_report(j, report, &late);
+		free(late.rows.v);
+	}
 	report_entries(j, report, explained, &data, &save);
 	named = j->entries.n > 0;
 	if (uneven)

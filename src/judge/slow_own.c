@@ -16,6 +16,8 @@
 #define SHARE_WEAK   0.012 /* a stretch of steps: this share of each */
 #define SCORE_WEAK   7.0   /* and this many standard errors in sum */
 #define NOISE_FLOOR  0.003 /* of the step */
+#define LATE_SHARE   0.1   /* of the steps, lost by the middle rank in waiting for one */
+#define LATE_OF_ALL  0.6   /* of all waiting */
 #define SAME_STEPS   0.5   /* Jaccard: rows that are slow at the same steps are one finding */
 
 static int by_value(const void *a, const void *b)
@@ -120,7 +122,7 @@ void own_references(struct judge *j)
 			reference_from_past(j, j->role[row], row, common);
 }
 
-static double excess(const struct judge *j, uint32_t row, uint32_t t, int b)
+double own_excess(const struct judge *j, uint32_t row, uint32_t t, int b)
 {
 	return part_of(point_of(j, row, t), b) - (double)ref_of(j, j->role[row], t)[b];
 }
@@ -144,7 +146,7 @@ static double noise_of(const struct judge *j, int b)
 
 		for (uint32_t t = 0; t < j->n_steps; t++)
 			if (judged(j, row, t))
-				x[n++] = excess(j, row, t, b);
+				x[n++] = own_excess(j, row, t, b);
 		middle = n ? lower_median(x, n) : 0;
 		for (size_t i = 0; i < n; i++) {
 			if (n >= 3)
@@ -169,32 +171,37 @@ static uint32_t strong_steps(const struct judge *j, uint32_t row, int b, bool *o
 {
 	_cleanup_free_ double *x = xmalloc((j->n_steps + 1) * sizeof(*x));
 	double sigma = j->sigma[b], typical;
-	uint32_t n = 0;
+	uint32_t n = 0, strong;
 
 	for (uint32_t t = 0; t < j->n_steps; t++) {
-		double e = judged(j, row, t) ? excess(j, row, t, b) : 0;
+		double e = judged(j, row, t) ? own_excess(j, row, t, b) : 0;
 
 		on[t] = e > fmax(STRONG * sigma, SHARE_STRONG * j->moments[t].wall) &&
-			excess(j, row, t, BLAMES) > 0.4 * e;
+			own_excess(j, row, t, BLAMES) > 0.4 * e;
 		if (on[t])
 			x[n++] = e;
 	}
 	if (!n)
 		return 0;
 	typical = lower_median(x, n);
+	strong = n;
 	n = 0;
 	for (uint32_t t = 0; t < j->n_steps; t++) {
-		double e = judged(j, row, t) ? excess(j, row, t, b) : 0;
+		double e = judged(j, row, t) ? own_excess(j, row, t, b) : 0;
 
 		on[t] |= e > fmax(0.5 * typical, fmax(2.5 * sigma, 0.01 * j->moments[t].wall)) &&
-			 excess(j, row, t, BLAMES) > 0.4 * e;
+			 own_excess(j, row, t, BLAMES) > 0.4 * e;
 	}
 	for (uint32_t t = 1; t + 1 < j->n_steps; t++) /* one step that dips is no end */
 		on[t] |= on[t - 1] && on[t + 1] && judged(j, row, t) &&
-			 excess(j, row, t, b) > 0.25 * typical;
+			 own_excess(j, row, t, b) > 0.25 * typical;
 	for (uint32_t t = 0; t < j->n_steps; t++)
 		n += on[t];
-	return n;
+	if (2 * strong >= n)
+		return n;
+	memset(on, 0,
+	       j->n_steps); /* mostly half-heights: no steps that stand clear, perhaps a stretch */
+	return 0;
 }
 
 /* The stretch with the largest sum of excess above the least that matters (Kadane's scan). */
@@ -206,7 +213,8 @@ static uint32_t weak_stretch(const struct judge *j, uint32_t row, int b, bool *o
 
 	for (uint32_t t = 0; t < j->n_steps; t++) {
 		if (judged(j, row, t))
-			sum += excess(j, row, t, b) - fmax(sigma, SHARE_WEAK * j->moments[t].wall);
+			sum +=
+			    own_excess(j, row, t, b) - fmax(sigma, SHARE_WEAK * j->moments[t].wall);
 		if (sum <= 0) {
 			sum = 0;
 			from = t + 1;
@@ -220,7 +228,7 @@ static uint32_t weak_stretch(const struct judge *j, uint32_t row, int b, bool *o
 		return 0;
 	for (uint32_t t = first; t <= last; t++)
 		if (judged(j, row, t)) {
-			mean += excess(j, row, t, b);
+			mean += own_excess(j, row, t, b);
 			n++;
 		}
 	mean /= MAX(n, 1u);
@@ -243,7 +251,7 @@ static void entry_measure(const struct judge *j, struct entry *e)
 		for (size_t i = 0; e->on[t] && i < e->rows.n; i++) {
 			if (!judged(j, e->rows.v[i], t))
 				continue;
-			e->mass_ns += excess(j, e->rows.v[i], t, (int)e->blame);
+			e->mass_ns += own_excess(j, e->rows.v[i], t, (int)e->blame);
 			e->base_ns += (double)ref_of(j, j->role[e->rows.v[i]], t)[e->blame];
 			n++;
 		}
@@ -388,9 +396,9 @@ static void join_entries(struct judge *j)
 
 			for (size_t k = 0; k < e->rows.n; k++) {
 				known += judged(j, e->rows.v[k], t);
-				high +=
-				    judged(j, e->rows.v[k], t) &&
-				    excess(j, e->rows.v[k], t, (int)e->blame) > 0.4 * e->mean_ns;
+				high += judged(j, e->rows.v[k], t) &&
+					own_excess(j, e->rows.v[k], t, (int)e->blame) >
+					    0.4 * e->mean_ns;
 			}
 			if (e->rows.n > 1)
 				e->on[t] = known && 2 * high >= known;
@@ -418,6 +426,46 @@ static void name_nodes(struct judge *j)
 		e->doubt_half = e->blame == BLAME_COMPUTE && 2 * e->rows.n >= role &&
 				e->n_on + 1 >= j->n_steps && role > 1;
 	}
+}
+
+/* One or two steps have no noise to compare with: here the arrivals speak. The rank that the others
+   stood waiting for, for most of all waiting, and no little of the step. */
+bool late_entry(struct judge *j, struct entry *ret)
+{
+	struct entry e = { .blame = BLAME_LATE, .cause = CAUSE_UNKNOWN, .node = NO_ID };
+	double all = 0, wall = 0, lost, most = 0;
+	uint32_t who = 0;
+
+	for (uint32_t row = 0; row < j->n_rows; row++) {
+		all += j->caused[row];
+		who = j->caused[row] > j->caused[who] ? row : who;
+	}
+	for (uint32_t t = 0; t < j->n_steps; t++)
+		wall += j->moments[t].wall;
+	lost = j->caused[who] / MAX(j->n_rows - 1, 1u);
+	if (j->n_rows < 3 || lost < LATE_SHARE * wall || j->caused[who] < LATE_OF_ALL * all)
+		return false;
+	e.on = arena_alloc(&j->job->arena, j->n_steps + 1);
+	memset(e.on, 1, j->n_steps);
+	*vec_push(&e.rows) = who;
+	for (int b = 0; b < BLAMES; b++) { /* what it did meanwhile, as far as the step shows it */
+		double x = 0;
+
+		for (uint32_t t = 0; t < j->n_steps; t++)
+			x += judged(j, who, t) ? own_excess(j, who, t, b) : 0;
+		if (x > most && x > 0.5 * lost) {
+			most = x;
+			e.blame = (enum blame)b;
+		}
+	}
+	entry_measure(j, &e);
+	e.cause = cause_of(&e);
+	e.windows = 1;
+	e.mass_ns = e.saved_ns = lost;
+	e.spent_ns = wall;
+	e.strength = 5 * j->caused[who] / all;
+	*ret = e;
+	return true;
 }
 
 void own_entries(struct judge *j)

@@ -54,7 +54,8 @@ static enum severity severity_of(const struct judge *j, const struct entry *e)
 		       : e->base_ns > 0		   ? (e->base_ns + e->mean_ns) / e->base_ns
 						   : 1;
 
-	if (e->common && e->blame == BLAME_HOST)
+	if (e->common && (e->blame == BLAME_HOST || e->whole_file ||
+			  (e->n_on < 3 && e->saved_ns < usual_step(j))))
 		return SEVERITY_NOTE;
 	if (e->cause == CAUSE_UNKNOWN && e->common && e->strength < 1)
 		return SEVERITY_NOTE;
@@ -589,7 +590,10 @@ static void add_next(const struct judge *j, struct report *r, struct finding *f,
 		    on);
 		break;
 	case CAUSE_UNKNOWN:
-		*vec_push(&f->next) = "trace the ranks that are missing here, in the same steps";
+		*vec_push(&f->next) =
+		    e->blame == BLAME_LATE
+			? "record a few steps more, from before this one, on all ranks"
+			: "trace the ranks that are missing here, in the same steps";
 		break;
 	default:
 		break;
@@ -628,7 +632,8 @@ void entry_report(struct judge *j, struct report *report, struct entry *e)
 {
 	struct finding f = { .severity = severity_of(j, e), .cause = e->cause, .slowdown = NAN };
 
-	if (f.severity == SEVERITY_NOTE && slowdown_of(e) - 1 < NOTE_MIN)
+	if (f.severity == SEVERITY_NOTE &&
+	    (slowdown_of(e) - 1 < NOTE_MIN || (judged_steps(j) < 3 && e->rows.n)))
 		return;
 	f.kind = e->cause == CAUSE_KERNEL_REGRESSION || (e->cause == CAUSE_UNKNOWN && e->windows)
 		     ? KIND_REGRESSION

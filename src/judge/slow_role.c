@@ -163,7 +163,7 @@ void roles_find(struct judge *j, struct step *const *steps)
 	_cleanup_free_ uint32_t *line_of = xcalloc(j->n_rows + 1, sizeof(*line_of));
 	_cleanup_free_ uint8_t *uses = xcalloc(j->job->n_groups + 1, 1);
 	uint32_t size = (uint32_t)MAX(j->job->world_size, (int64_t)j->n_rows);
-	bool pipeline = false;
+	bool pipeline = false, named = false;
 
 	group_uses(j, steps, uses);
 	for (uint32_t row = 0; row < j->n_rows; row++)
@@ -175,12 +175,18 @@ void roles_find(struct judge *j, struct step *const *steps)
 		for (uint32_t i = 0; (uses[g] & 1) && group->name != NO_ID && i < group->n_rows;
 		     i++)
 			line_of[group->rows[i]] = g;
+		named |= (uses[g] & 1) && group->name != NO_ID;
 	}
 	j->n_roles = 1;
 	j->staged = false;
 	memset(j->role, 0, j->n_rows * sizeof(*j->role));
 	if (!pipeline || j->n_rows < 2)
 		return;
+	roles_by_kernels(j, steps, parent);
+	if (!named && number_roles(j, parent) < 2) { /* no group says so, and all run the same */
+		memset(j->role, 0, j->n_rows * sizeof(*j->role));
+		return;
+	}
 	do { /* large groups may tie stages together: try without them */
 		size = next_size(j, uses, size);
 		if (roles_by_groups(j, steps, uses, line_of, size, parent))

@@ -60,7 +60,8 @@ static const struct op_word op_words[] = {
 	{ "recv", COMM_RECV },
 	{ "monitoredbarrier", COMM_BARRIER },
 	{ "recvanysource", COMM_RECV },
-	{ "coalesced", COMM_OTHER },
+	{ "coalesced",
+	  COMM_SEND_RECV }, /* batches of sends and receives, unless the kernel says more */
 };
 
 /* What torch hangs on an operation's name for its variants. */
