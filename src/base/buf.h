@@ -25,7 +25,7 @@ struct span {
 
 static inline struct span span_of(const void *p, size_t len)
 {
-	return (struct span){ .p = p, .end = (const uint8_t *)p + len };
+	return (struct span){ .p = p, .end = len ? (const uint8_t *)p + len : p };
 }
 static inline size_t span_left(const struct span *s)
 {

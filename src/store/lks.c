@@ -18,7 +18,8 @@
 #define RECORD_LIMIT ((size_t)64 << 20) /* of a record that goes on over blocks */
 #define ROWS_LIMIT   ((uint64_t)1 << 24)
 #define NAME_LIMIT   ((size_t)1 << 20)
-#define IDS_LIMIT    ((uint64_t)1 << 26)
+#define IDS_LIMIT    ((uint64_t)1 << 28)
+#define GAP_LIMIT    65536 /* of ids or rows, that a lost block may leave */
 
 static const char magic[8] = { 'L', 'K', 'S', 'T', 'E', 'P', '1', '\n' };
 enum { VERSION_MAJOR = 1, VERSION_MINOR = 0 };
@@ -230,8 +231,8 @@ static int take_strings(struct lks_reader *r, struct span in)
 {
 	uint64_t first = span_varint(&in), n = span_varint(&in);
 
-	/* Ids are dense: a gap is a lost block, and those have at most a block's strings each. */
-	if (in.bad || n > span_left(&in) || first > IDS_LIMIT || first + n > IDS_LIMIT)
+	/* Ids are dense: a gap is a lost block, a large one is damage. */
+	if (in.bad || n > span_left(&in) || first > r->n_names + GAP_LIMIT || first + n > IDS_LIMIT)
 		return -EBADMSG;
 	r->names = vec_reserve(r->names, &r->names_cap, (size_t)(first + n), sizeof(*r->names));
 	while (r->n_names < first + n)
@@ -254,7 +255,7 @@ static int take_rank(struct lks_reader *r, struct span in)
 	int status;
 
 	/* Rows are dense too: one that lies far ahead is damage. */
-	if (in.bad || row > ROWS_LIMIT || row > r->n_rows + 65536)
+	if (in.bad || row > ROWS_LIMIT || row > r->n_rows + GAP_LIMIT)
 		return -EBADMSG;
 	status = rank_info_decode(&in, &r->arena, info, NULL);
 	if (status < 0)
