@@ -393,7 +393,7 @@ class RankPlan:
             return
         has_data = not self.job.tp_broadcast or self.layout.at(self.rank, 'tp') == 0
         if has_data:
-            dur = self.noise.random.uniform(60, 260) + self.fault.data(self.rank, self.step)
+            dur = min(self.noise.random.uniform(60, 260), self.job.loader_most_us) + self.fault.data(self.rank, self.step)
             self.program.append(Cpu(dur, LOADER if self.job.loader_named else None))
             self.copy('Memcpy HtoD (Pinned -> Device)')
         if self.job.tp_broadcast and self.layout.tp > 1:

@@ -118,6 +118,9 @@ def draw(args):
     if job.gpu in ('h100', 'b200'):
         job.unit_us *= .6
     job.sigma = rng.uniform(.004, .018)
+    # A loader that takes more of a step than this is a fault of its own, not a healthy job.
+    kernels = 30 * sum(job.layers) / layout.pp * job.micros
+    job.loader_most_us = .015 * kernels * max(12, .4 * job.unit_us)
     job.head = rng.uniform(.3, .8) if layout.pp > 1 else rng.uniform(.6, 2.5)
     job.activation = int(job.unit_us * rng.uniform(8e3, 4e4)) // 1024 * 1024 + 4096
     job.parameters = int(job.unit_us * rng.uniform(8e3, 3e4)) // 1024 * 1024 + 4096
@@ -345,7 +348,7 @@ def tellable(job, healthy, run, fault, affected):
         return one_link_explains(job, run, fault)
     past = min(fault.steps) - job.first_step >= 2
     if fault.kind == 'compute-straggler':
-        peers = [r for r in range(layout.world) if r not in fault.ranks and layout.at(r, 'pp') in {layout.at(x, 'pp') for x in fault.ranks}]
+        peers = [r for r in range(layout.world) if r not in fault.ranks + job.missing and layout.at(r, 'pp') in {layout.at(x, 'pp') for x in fault.ranks}]
         return past or bool(peers) and len(peers) >= len(fault.ranks)
     return True
 
