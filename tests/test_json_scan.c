@@ -120,6 +120,7 @@ static void skip_ends_where_jansson_ends(void **state)
 		const char *end = text + strlen(text);
 		const char *fast = json_skip_value(text, end);
 
+		assert_ptr_equal(fast, json_skip_object_plain(text + 1, end, 1));
 		if (fast != end)
 			fail_msg("ends at %td of %td: %s", fast ? fast - text : -1, end - text,
 				 text);
@@ -237,6 +238,7 @@ static void fast_way_refuses_stray_quotes(void **state)
 		char *text = padded(rows[i]);
 
 		assert_null(json_skip_value(text, text + strlen(text)));
+		assert_null(json_skip_object_plain(text + 1, text + strlen(text), 1));
 		free(text);
 	}
 }

@@ -154,6 +154,15 @@ static void bare_array_is_read(void **state)
 	expect_lines("[" OP("a", "1") ", " OP("b", "2") "]", "op|a|1000|1500\nop|b|2000|1500\n");
 }
 
+static void addresses_are_no_part_of_names(void **state)
+{
+	(void)state;
+	expect_lines(HEAD "{\"ph\": \"X\", \"cat\": \"python_function\", \"name\": \"<built-in "
+			  "method f of T object at "
+			  "0x7fdc74225570>\", \"pid\": 1, \"tid\": 2, \"ts\": 1, \"dur\": 2}" TAIL,
+		     "python|<built-in method f of T object>|1000|2000\n");
+}
+
 /* The same text through every size of window and every split of the source. */
 static void pieces_make_no_difference(void **state)
 {
@@ -542,6 +551,7 @@ int main(void)
 		cmocka_unit_test(meta_is_told_wherever_it_stands),
 		cmocka_unit_test(missing_rank_is_not_rank_0),
 		cmocka_unit_test(bare_array_is_read),
+		cmocka_unit_test(addresses_are_no_part_of_names),
 		cmocka_unit_test(pieces_make_no_difference),
 		cmocka_unit_test(truncation_keeps_whole_events),
 		cmocka_unit_test(damage_is_read_through_and_counted),

@@ -179,7 +179,7 @@ static inline __attribute__((always_inline)) enum scanned scan_block(struct scan
 	return odd ? SCAN_ODD : SCAN_ON;
 }
 
-static const char *skip_object(const char *p, const char *end, unsigned depth)
+const char *json_skip_object_plain(const char *p, const char *end, unsigned depth)
 {
 	struct scan s = { .depth = depth };
 
@@ -211,12 +211,12 @@ AVX2 static const char *skip_object_avx2(const char *p, const char *end, unsigne
 const char *json_skip_object(const char *p, const char *end, unsigned depth)
 {
 	return __builtin_cpu_supports("avx2") ? skip_object_avx2(p, end, depth)
-					      : skip_object(p, end, depth);
+					      : json_skip_object_plain(p, end, depth);
 }
 #else
 const char *json_skip_object(const char *p, const char *end, unsigned depth)
 {
-	return skip_object(p, end, depth);
+	return json_skip_object_plain(p, end, depth);
 }
 #endif
 

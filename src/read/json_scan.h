@@ -15,7 +15,7 @@
 #include "base/buf.h"
 #include "read/input.h"
 
-#define JSON_WINDOW_BYTES ((size_t)1 << 20)
+#define JSON_WINDOW_BYTES ((size_t)256 << 10)
 #define JSON_WINDOW_MIN	  ((size_t)1 << 10)
 #define JSON_PAD	  64u
 #define JSON_LOOKAHEAD	  256u /* as far as the careful way looks to see what a quote means */
@@ -75,6 +75,8 @@ bool json_skip_space_refilling(struct json_window *w);
 
 /* Behind the bracket that closes `depth` objects, p being inside them and in no string; or NULL. */
 const char *json_skip_object(const char *p, const char *end, unsigned depth);
+/* The same on CPUs without AVX2; tests compare the two. */
+const char *json_skip_object_plain(const char *p, const char *end, unsigned depth);
 /* Behind any value; or NULL. */
 const char *json_skip_value(const char *p, const char *end);
 

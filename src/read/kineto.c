@@ -9,6 +9,8 @@
  */
 #include "read/kineto.h"
 
+#include <ctype.h>
+
 #include "read/kineto_event.h"
 
 #define META_BYTES_MAX	((size_t)16 << 20) /* of distributedInfo and its like */
@@ -158,6 +160,24 @@ static const struct known_name *known_host(struct kineto *k, uint32_t id)
 	return n;
 }
 
+/* "<built-in method f of T object at 0x7f01>" without the address, which differs from rank to rank
+   and from object to object: else every object of a long trace would be a name of its own. */
+static uint32_t intern_python(struct kineto *k, const struct event_fields *f)
+{
+	static const char mark[] = " at 0x";
+	const char *at = memmem(f->name, f->name_len, mark, sizeof(mark) - 1);
+	const char *end = f->name + f->name_len, *rest;
+
+	if (!at)
+		return intern(k->sink->names, f->name, f->name_len);
+	for (rest = at + sizeof(mark) - 1; rest < end && isxdigit((unsigned char)*rest); rest++)
+		;
+	k->text.len = 0;
+	buf_put(&k->text, f->name, (size_t)(at - f->name));
+	buf_put(&k->text, rest, (size_t)(end - rest));
+	return intern(k->sink->names, (const char *)k->text.data, k->text.len);
+}
+
 static uint32_t intern_name(struct kineto *k, const struct event_fields *f)
 {
 	size_t len = f->name_len;
@@ -167,6 +187,9 @@ static uint32_t intern_name(struct kineto *k, const struct event_fields *f)
 		len = JSON_STRING_MAX;
 		skip(k, SKIP_TOO_LONG, 1);
 	}
+	if (f->name_plain && f->category == CATEGORY_PYTHON && *f->name == '<' &&
+	    len == f->name_len)
+		return intern_python(k, f);
 	if (f->name_plain)
 		return intern(k->sink->names, f->name, len);
 	k->text.data = vec_reserve(k->text.data, &k->text.cap, len + 4, 1);
