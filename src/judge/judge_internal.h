@@ -153,6 +153,7 @@ struct entry {
 	double saved_ns; /* by what-if, summed over the steps that are on and kept */
 	double spent_ns; /* the same steps as replayed with the fault */
 	uint32_t windows;
+	double unsteady;     /* how much the excess varies over its steps, against its middle */
 	bool doubt_half;     /* about half of the peers are slow and there is no past */
 	VEC(uint32_t) units; /* comm-link: what is slow */
 	double ratio;	     /* and by how much, against its like */

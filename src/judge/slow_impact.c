@@ -13,6 +13,9 @@
 #define SPREAD_MIN_CPU 0.25 /* the same where CPUs do the work and share them */
 #define SHARE_MAX      0.7  /* of that loss, with one rank among the most loaded */
 #define CHANGES_MIN    3u   /* of the most loaded rank */
+#define UNSTEADY       0.25 /* how much the excess of a slow machine may vary */
+#define NOISY	       0.08 /* of the work, as noise: machines do not vary so much, work does */
+#define NOISY_CPU      0.25
 
 static bool replayed(const struct judge *j, uint32_t t)
 {
@@ -141,8 +144,16 @@ bool imbalance_of_work(struct judge *j, struct entry *ret)
 	memset(rows, 1, j->n_rows);
 	e.on = arena_alloc(&j->job->arena, j->n_steps + 1);
 	restless = share_of_most_loaded(j, &e) <= SHARE_MAX && e.windows >= CHANGES_MIN;
-	for (size_t i = 0; i < j->entries.n; i++)
-		named |= j->entries.v[i].blame == BLAME_COMPUTE;
+	for (size_t i = 0; i < j->entries.n; i++) {
+		const struct entry *own = &j->entries.v[i];
+
+		if (own->blame != BLAME_COMPUTE)
+			continue;
+		named = true;
+		restless |= own->n_on > 3 && own->unsteady > UNSTEADY;
+		restless |=
+		    j->sigma[BLAME_COMPUTE] > (j->job->cpu_job ? NOISY_CPU : NOISY) * own->base_ns;
+	}
 	if ((!restless && named) || e.windows < 2 || 2 * e.n_on < j->n_steps)
 		return false;
 	for (uint32_t t = 0; t < j->n_steps; t++) {

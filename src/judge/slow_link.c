@@ -16,7 +16,9 @@
 #define RATIO_MIN    1.15 /* below this a unit is as fast as its like */
 #define RATIO_NOISES 6.0
 #define SHARE_MIN                                                                                  \
-	0.002	     /* of the step, lost in one unit: latencies of tiny messages vary for free */
+	0.002 /* of the step, lost in one unit: latencies of tiny messages vary for free */
+#define LATENCY_BYTES                                                                              \
+	65536u	     /* transfers up to this size are latency, which tells nothing of a link */
 #define PIN_MIN	 0.8 /* how well a suspect must explain what is slow and what is not */
 #define PIN_LEAD 0.1
 
@@ -92,7 +94,8 @@ static bool usable(const struct paired *in)
 	bool pair = (in->op == COMM_SEND || in->op == COMM_RECV || in->op == COMM_SEND_RECV) &&
 		    in->members == 2;
 
-	return !in->broken && in->members >= 2 && (in->together || pair);
+	return !in->broken && in->members >= 2 && (in->together || pair) &&
+	       (!in->bytes || in->bytes > LATENCY_BYTES);
 }
 
 /* What a transfer of this unit takes: of pairs the lower quartile, since a kernel that sends and

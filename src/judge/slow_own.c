@@ -15,6 +15,7 @@
 #define SHARE_STRONG 0.03  /* and at least this share of the step */
 #define SHARE_WEAK   0.012 /* a stretch of steps: this share of each */
 #define SCORE_WEAK   7.0   /* and this many standard errors in sum */
+#define LEAST_NS     0.5e6 /* a host's or loader's delay below this is jitter, whatever its share */
 #define NOISE_FLOOR  0.003 /* of the step */
 #define LATE_SHARE   0.1   /* of the steps, lost by the middle rank in waiting for one */
 #define LATE_OF_ALL  0.6   /* of all waiting */
@@ -35,19 +36,24 @@ double lower_median(double *x, size_t n)
 	return x[(n - 1) / 2];
 }
 
-double robust_reference(double *x, size_t n)
+/* The middle of the fastest values if at least `least` of them lie close together, clear of the
+   rest; else the lower median. Reorders x. */
+static double fast_mode(double *x, size_t n, size_t least)
 {
 	double middle = lower_median(x, n); /* sorts */
 
-	if (n < 4)
-		return middle;
-	for (size_t i = (n + 3) / 4 - 1; i + 1 <= (n - 1) / 2; i++) {
+	for (size_t i = MAX(least, (size_t)2) - 1; n >= 4 && i + 1 <= (n - 1) / 2; i++) {
 		double width = x[i] - x[0], gap = x[i + 1] - x[i];
 
-		if (i + 1 >= 2 && gap > 0.08 * x[i] && gap > 3 * width)
+		if (gap > 0.08 * x[i] && gap > 3 * width)
 			return x[i / 2];
 	}
 	return middle;
+}
+
+double robust_reference(double *x, size_t n)
+{
+	return fast_mode(x, n, (n + 3) / 4);
 }
 
 static double part_of(const struct point *p, int b)
@@ -67,7 +73,9 @@ static void reference_from_past(struct judge *j, uint32_t role, uint32_t row, co
 		for (uint32_t t = 0; t < j->n_steps; t++)
 			if (!j->moments[t].set_aside && point_of(j, row, t)->own >= 0)
 				x[n++] = part_of(point_of(j, row, t), b) / common[t];
-		middle = n ? lower_median(x, n) : 0;
+		middle =
+		    n ? b == BLAME_COMPUTE || b == BLAMES ? fast_mode(x, n, 2) : lower_median(x, n)
+		      : 0;
 		for (uint32_t t = 0; t < j->n_steps; t++)
 			ref_of(j, role, t)[b] = (float)(middle * common[t]);
 	}
@@ -311,7 +319,8 @@ static void row_entries(struct judge *j, uint32_t row)
 			continue;
 		*vec_push(&e.rows) = row;
 		entry_measure(j, &e);
-		if (b == BLAME_HOST && !host_is_late(j, row, &e)) {
+		if ((b != BLAME_COMPUTE && e.mean_ns < LEAST_NS) ||
+		    (b == BLAME_HOST && !host_is_late(j, row, &e))) {
 			free(e.rows.v);
 			continue;
 		}
@@ -468,6 +477,31 @@ bool late_entry(struct judge *j, struct entry *ret)
 	return true;
 }
 
+/* How much the excess of an entry varies from step to step, against its own middle: a slow machine
+   is slow by the same factor each time, uneven work is not. 0 with fewer than three steps. */
+static double unsteadiness(const struct judge *j, const struct entry *e)
+{
+	_cleanup_free_ double *x = xmalloc((j->n_steps + 1) * sizeof(*x));
+	size_t n = 0;
+	double middle;
+
+	for (uint32_t t = 0; t < j->n_steps; t++) {
+		double over = 0, base = 0;
+
+		for (size_t i = 0; e->on[t] && i < e->rows.n; i++)
+			if (judged(j, e->rows.v[i], t)) {
+				over += own_excess(j, e->rows.v[i], t, (int)e->blame);
+				base += (double)ref_of(j, j->role[e->rows.v[i]], t)[e->blame];
+			}
+		if (base > 0)
+			x[n++] = over / base;
+	}
+	if (n < 3)
+		return 0;
+	middle = stats_median(x, n);
+	return stats_mad(x, n, middle) / fmax(middle, 1e-9);
+}
+
 void own_entries(struct judge *j)
 {
 	for (int b = 0; b < BLAMES; b++)
@@ -478,4 +512,6 @@ void own_entries(struct judge *j)
 		row_entries(j, row);
 	join_entries(j);
 	name_nodes(j);
+	for (size_t i = 0; i < j->entries.n; i++)
+		j->entries.v[i].unsteady = unsteadiness(j, &j->entries.v[i]);
 }

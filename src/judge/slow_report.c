@@ -10,11 +10,13 @@
 #include <math.h>
 #include <stdio.h>
 
-#define RISK_RATIO    1.25 /* slower than its peers by this .. */
-#define STAGE_RATIO   1.22 /* a last stage with a head and a loss is heavier in any healthy job */
-#define RISK_STEPS    5u   /* .. for so many steps .. */
-#define RISK_STRENGTH 8.0  /* .. and so far clear of the noise */
-#define NOTE_MIN      0.01 /* of the steps: less is not worth a line */
+#define RISK_RATIO	1.25 /* slower than its peers by this .. */
+#define STAGE_RATIO	1.3  /* a last stage with a head and a loss is heavier in any healthy job */
+#define STAGE_IMPACT	0.15 /* .. unless it costs this much */
+#define RISK_STEPS	5u   /* .. for so many steps .. */
+#define RISK_STRENGTH	8.0  /* .. and so far clear of the noise */
+#define COMMON_LEAST_NS 0.5e6 /* a wait for data shorter than this a step is no starvation */
+#define NOTE_MIN	0.01  /* of the steps: less is not worth a line */
 
 static bool names_nobody(const struct entry *e)
 {
@@ -54,12 +56,14 @@ static enum severity severity_of(const struct judge *j, const struct entry *e)
 		       : e->base_ns > 0		   ? (e->base_ns + e->mean_ns) / e->base_ns
 						   : 1;
 
-	if (e->common && (e->blame == BLAME_HOST || e->whole_file ||
-			  (e->n_on < 3 && e->saved_ns < usual_step(j))))
+	if (e->common &&
+	    (e->blame == BLAME_HOST || (e->blame == BLAME_DATA && e->mean_ns < COMMON_LEAST_NS) ||
+	     e->whole_file || (e->n_on < 3 && e->saved_ns < usual_step(j))))
 		return SEVERITY_NOTE;
 	if (e->cause == CAUSE_UNKNOWN && e->common && e->strength < 1)
 		return SEVERITY_NOTE;
-	if (e->cause == CAUSE_PIPELINE_IMBALANCE && e->ratio < STAGE_RATIO)
+	if (e->cause == CAUSE_PIPELINE_IMBALANCE && e->ratio < STAGE_RATIO &&
+	    slowdown_of(e) - 1 < STAGE_IMPACT)
 		return SEVERITY_NOTE;
 	if (slowdown_of(e) - 1 >= j->options.min_impact && enough)
 		return SEVERITY_FAULT;

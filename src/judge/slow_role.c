@@ -157,6 +157,17 @@ static uint32_t next_size(const struct judge *j, const uint8_t *uses, uint32_t b
 	return size;
 }
 
+/* Groups of a pipeline as Megatron and device meshes describe them, whether a kernel names them or
+ * not. */
+static bool is_pipeline_name(const struct judge *j, const struct job_group *group)
+{
+	const char *desc = intern_get(&j->job->names, group->desc);
+	size_t len = strlen(desc);
+
+	return strstr(desc, "PIPELINE") || strstr(desc, "pipeline") ||
+	       (len >= 3 && !strcmp(desc + len - 3, "_pp")) || !strcmp(desc, "pp");
+}
+
 void roles_find(struct judge *j, struct step *const *steps)
 {
 	_cleanup_free_ uint32_t *parent = xcalloc(j->n_rows + 1, sizeof(*parent));
@@ -171,6 +182,8 @@ void roles_find(struct judge *j, struct step *const *steps)
 	for (uint32_t g = 0; g < j->job->n_groups; g++) {
 		const struct job_group *group = &j->job->groups[g];
 
+		if (is_pipeline_name(j, group) && group->size > 1)
+			uses[g] |= 1;
 		pipeline |= uses[g] & 1;
 		for (uint32_t i = 0; (uses[g] & 1) && group->name != NO_ID && i < group->n_rows;
 		     i++)
@@ -189,7 +202,7 @@ void roles_find(struct judge *j, struct step *const *steps)
 	}
 	do { /* large groups may tie stages together: try without them */
 		size = next_size(j, uses, size);
-		if (roles_by_groups(j, steps, uses, line_of, size, parent))
+		if ((size > 1 || named) && roles_by_groups(j, steps, uses, line_of, size, parent))
 			return;
 	} while (size > 1);
 	roles_by_kernels(j, steps, parent);
