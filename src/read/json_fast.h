@@ -97,6 +97,35 @@ static inline const char *json_string_end(const char *p, const char *end, bool *
 	return NULL;
 }
 
+/* How many characters from p on are neither quote, backslash nor control character. */
+static inline size_t json_plain_run(const char *p, const char *end)
+{
+	const char *q = p;
+
+#ifdef __SSE2__
+	const __m128i quote = _mm_set1_epi8('"'), backslash = _mm_set1_epi8('\\');
+	const __m128i control = _mm_set1_epi8(0x1f);
+
+	for (; q < end; q += 16) {
+		__m128i v = _mm_loadu_si128((const __m128i *)(const void *)q);
+		__m128i odd = _mm_or_si128(
+		    _mm_or_si128(_mm_cmpeq_epi8(v, quote), _mm_cmpeq_epi8(v, backslash)),
+		    _mm_cmpeq_epi8(_mm_max_epu8(v, control), control));
+		unsigned mask = (unsigned)_mm_movemask_epi8(odd);
+
+		if (mask) {
+			q += __builtin_ctz(mask);
+			break;
+		}
+	}
+	return (size_t)(MIN(q, end) - p);
+#else
+	while (q < end && *q != '"' && *q != '\\' && (unsigned char)*q >= ' ')
+		q++;
+	return (size_t)(q - p);
+#endif
+}
+
 static inline bool json_is_digit(char c)
 {
 	return c >= '0' && c <= '9';

@@ -199,16 +199,6 @@ static size_t escape_len(const char *p, const char *end)
 	return p[1] == 'u' && end - p >= 6 && is_hex4(p + 2) ? 6 : 0;
 }
 
-/* Characters at p that need no look. */
-static size_t plain_run(const char *p, const char *end)
-{
-	const char *q = p;
-
-	while (q < end && *q != '"' && *q != '\\' && (unsigned char)*q >= ' ')
-		q++;
-	return (size_t)(q - p);
-}
-
 /* From the opening quote to behind the closing one. */
 static enum json_copied copy_string(struct copy *c, enum string_role role)
 {
@@ -229,7 +219,7 @@ static enum json_copied copy_string(struct copy *c, enum string_role role)
 			c->found |= JSON_FOUND_TOO_LONG;
 			c->out = NULL;
 		}
-		run = plain_run(w->p, end);
+		run = json_plain_run(w->p, end);
 		if (run) {
 			run = MIN(run, JSON_STRING_MAX);
 			emit(c, w->p, run);
