@@ -183,6 +183,7 @@ bool imbalance_of_stages(struct judge *j, struct entry *ret)
 	_cleanup_free_ double *x = xcalloc(j->n_roles, sizeof(*x));
 	_cleanup_free_ double *scale = xcalloc(j->n_rows, sizeof(*scale));
 	uint32_t heavy = 0;
+	size_t n = 0;
 	double middle;
 
 	if (!j->staged)
@@ -192,11 +193,12 @@ bool imbalance_of_stages(struct judge *j, struct entry *ret)
 		for (uint32_t t = 0; t < j->n_steps; t++)
 			work[role] +=
 			    j->moments[t].set_aside ? 0 : (double)ref_of(j, role, t)[BLAME_COMPUTE];
-		x[role] = work[role];
+		if (work[role] > 0) /* a stage that nobody traced is no stage without work */
+			x[n++] = work[role];
 		heavy = work[role] > work[heavy] ? role : heavy;
 	}
-	middle = lower_median(x, j->n_roles);
-	if (middle <= 0 || work[heavy] < STAGE_MIN * middle)
+	middle = lower_median(x, n);
+	if (n < 2 || work[heavy] < STAGE_MIN * middle)
 		return false;
 	for (uint32_t row = 0; row < j->n_rows; row++)
 		scale[row] = j->role[row] == heavy ? middle / work[heavy] : 1;

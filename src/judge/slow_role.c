@@ -9,6 +9,7 @@
  * role.
  */
 #include "judge/judge_internal.h"
+#include "model/layout.h"
 
 static uint32_t find(uint32_t *parent, uint32_t i)
 {
@@ -157,15 +158,22 @@ static uint32_t next_size(const struct judge *j, const uint8_t *uses, uint32_t b
 	return size;
 }
 
-/* Groups of a pipeline as Megatron and device meshes describe them, whether a kernel names them or
- * not. */
-static bool is_pipeline_name(const struct judge *j, const struct job_group *group)
+/* By the layout, given or found in the groups, where every rank's number is known. */
+static bool roles_by_layout(struct judge *j)
 {
-	const char *desc = intern_get(&j->job->names, group->desc);
-	size_t len = strlen(desc);
+	struct layout l;
 
-	return strstr(desc, "PIPELINE") || strstr(desc, "pipeline") ||
-	       (len >= 3 && !strcmp(desc + len - 3, "_pp")) || !strcmp(desc, "pp");
+	if (j->job->layout_spec ? layout_parse(j->job->layout_spec, &l, NULL) < 0
+				: !layout_of_groups(j->job, &l))
+		return false;
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		if (j->job->ranks[row].rank < 0 || j->job->ranks[row].rank >= layout_world(&l))
+			return false;
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		j->role[row] = layout_coord(&l, j->job->ranks[row].rank, LAYOUT_PP);
+	j->n_roles = l.size[LAYOUT_PP];
+	j->staged = j->n_roles > 1;
+	return true;
 }
 
 void roles_find(struct judge *j, struct step *const *steps)
@@ -176,13 +184,16 @@ void roles_find(struct judge *j, struct step *const *steps)
 	uint32_t size = (uint32_t)MAX(j->job->world_size, (int64_t)j->n_rows);
 	bool pipeline = false, named = false;
 
+	if (roles_by_layout(j))
+		return;
 	group_uses(j, steps, uses);
 	for (uint32_t row = 0; row < j->n_rows; row++)
 		line_of[row] = NO_ID;
 	for (uint32_t g = 0; g < j->job->n_groups; g++) {
 		const struct job_group *group = &j->job->groups[g];
 
-		if (is_pipeline_name(j, group) && group->size > 1)
+		if (layout_dim_of(intern_get(&j->job->names, group->desc)) == LAYOUT_PP &&
+		    group->size > 1)
 			uses[g] |= 1;
 		pipeline |= uses[g] & 1;
 		for (uint32_t i = 0; (uses[g] & 1) && group->name != NO_ID && i < group->n_rows;
