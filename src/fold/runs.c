@@ -95,44 +95,102 @@ static void keys_settle_ties(struct runs *r)
 	}
 }
 
-/* Sorts the items in memory: afterwards keys[] gives their order. */
+/* Insertion, given up once it moved more than a few keys an item: what a device wrote is out of
+   order by a place or two where streams overlap. False: not sorted, but still all there. */
+static bool keys_nudge(uint64_t *keys, size_t n)
+{
+	size_t budget = 4 * n;
+
+	for (size_t i = 1; i < n; i++) {
+		uint64_t key = keys[i];
+		size_t j = i;
+
+		for (; j && keys[j - 1] > key && budget; j--, budget--)
+			keys[j] = keys[j - 1];
+		keys[j] = key;
+		if (!budget)
+			return false;
+	}
+	return true;
+}
+
+/* Sorts keys of times up to `high`; `spare` is as long. */
+static void keys_sort(uint64_t *keys, uint64_t *spare, size_t n, uint64_t high)
+{
+	uint64_t *from = keys, *to = spare, *swap;
+
+	if (keys_nudge(keys, n))
+		return;
+	for (unsigned shift = POSITION_BITS; shift < 64 && high >> (shift - POSITION_BITS);
+	     shift += RADIX_BITS) {
+		radix_pass(from, to, n, shift);
+		swap = from;
+		from = to;
+		to = swap;
+	}
+	if (from != keys)
+		memcpy(keys, from, n * sizeof(*keys));
+}
+
+/* Two sorted parts of `from` to one. */
+static void keys_merge(const uint64_t *from, size_t n_first, size_t n, uint64_t *to)
+{
+	size_t i = 0, j = n_first;
+
+	while (i < n_first && j < n)
+		*to++ = from[i] <= from[j] ? from[i++] : from[j++];
+	memcpy(to, from + i, (n_first - i) * sizeof(*to));
+	to += n_first - i;
+	memcpy(to, from + j, (n - j) * sizeof(*to));
+}
+
+static void keys_reserve(struct runs *r)
+{
+	if (r->keys_cap >= r->n)
+		return;
+	free(r->keys);
+	free(r->spare);
+	r->keys_cap = r->n;
+	r->keys = xmalloc(r->n * sizeof(*r->keys));
+	r->spare = xmalloc(r->n * sizeof(*r->spare));
+}
+
+/*
+ * Sorts the items in memory: afterwards keys[] gives their order. Host and GPU spans are sorted
+ * each by itself and then merged, since files hold each of them nearly in order, and both mixed.
+ */
 static void runs_sort(struct runs *r)
 {
 	int64_t low = INT64_MAX, high = INT64_MIN;
-	bool sorted = true;
+	size_t n_host = 0, host = 0, gpu;
+	uint64_t range;
 
+	if (!r->n)
+		return;
 	for (size_t i = 0; i < r->n; i++) {
 		int64_t key = item_key(&r->items[i]);
 
-		sorted &= key >= high;
 		low = MIN(low, key);
 		high = MAX(high, key);
+		n_host += !item_on_gpu(&r->items[i]);
 	}
-	if (r->keys_cap < r->n) {
-		free(r->keys);
-		free(r->spare);
-		r->keys_cap = r->n;
-		r->keys = xmalloc(r->n * sizeof(*r->keys));
-		r->spare = xmalloc(r->n * sizeof(*r->spare));
-	}
-	if (r->n && (uint64_t)high - (uint64_t)low >= (uint64_t)1 << (64 - POSITION_BITS)) {
+	keys_reserve(r);
+	range = (uint64_t)high - (uint64_t)low;
+	if (range >= (uint64_t)1 << (64 - POSITION_BITS)) {
 		qsort(r->items, r->n, sizeof(*r->items), item_compare_qsort);
 		for (size_t i = 0; i < r->n; i++)
 			r->keys[i] = i;
 		return;
 	}
-	for (size_t i = 0; i < r->n; i++)
-		r->keys[i] =
-		    ((uint64_t)item_key(&r->items[i]) - (uint64_t)low) << POSITION_BITS | i;
-	for (unsigned shift = POSITION_BITS; !sorted && shift < 64; shift += RADIX_BITS) {
-		uint64_t *swap = r->keys;
+	gpu = n_host;
+	for (size_t i = 0; i < r->n; i++) {
+		uint64_t time = (uint64_t)item_key(&r->items[i]) - (uint64_t)low;
 
-		if (((uint64_t)high - (uint64_t)low) >> (shift - POSITION_BITS) == 0)
-			break;
-		radix_pass(r->keys, r->spare, r->n, shift);
-		r->keys = r->spare;
-		r->spare = swap;
+		r->spare[item_on_gpu(&r->items[i]) ? gpu++ : host++] = time << POSITION_BITS | i;
 	}
+	keys_sort(r->spare, r->keys, n_host, range);
+	keys_sort(r->spare + n_host, r->keys + n_host, r->n - n_host, range);
+	keys_merge(r->spare, n_host, r->n, r->keys);
 	keys_settle_ties(r);
 }
 
