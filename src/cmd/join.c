@@ -133,6 +133,11 @@ static void trace_end(void *user, const struct read_stats *stats, int status, co
 	}
 	if (why && *why)
 		slot_say(slot, "%s", why);
+	else if (stats->skipped[SKIP_TRUNCATED])
+		slot_say(slot,
+			 "%s: cut off at its end, as if the job was killed while writing: %" PRIu64
+			 " events are whole, %" PRIu64 " bytes behind them are lost",
+			 slot->path, stats->events, stats->lost_bytes);
 	stream = xcalloc(1, sizeof(*stream));
 	if (fold_finish(slot->fold, &hint, stream, &error) < 0) {
 		slot_say(slot, "%s: %s", slot->path, error.text);
