@@ -372,6 +372,28 @@ static enum cause cause_of(const struct entry *e)
 	}
 }
 
+/* Steps set aside as warm-up show more compute on all ranks, but a host or loader that is as late
+   there as afterwards was so from then on. */
+static void reach_back(const struct judge *j, struct entry *e)
+{
+	uint32_t first = 0;
+
+	while (first < j->n_steps && !e->on[first])
+		first++;
+	for (uint32_t t = first; t-- > 0 && j->moments[t].set_aside;) {
+		double sum = 0;
+
+		for (size_t i = 0; i < e->rows.n; i++)
+			sum += point_of(j, e->rows.v[i], t)->own >= 0
+				   ? own_excess(j, e->rows.v[i], t, (int)e->blame)
+				   : 0;
+		if (sum < 0.4 * e->mean_ns * (double)e->rows.n)
+			break;
+		e->on[t] = true;
+		e->n_on++;
+	}
+}
+
 /* Joins rows that are slow for the same reason at the same steps; the largest takes the others in.
  */
 static void join_entries(struct judge *j)
@@ -414,6 +436,8 @@ static void join_entries(struct judge *j)
 		}
 		entry_measure(j, e);
 		e->cause = cause_of(e);
+		if (e->blame != BLAME_COMPUTE)
+			reach_back(j, e);
 	}
 }
 
