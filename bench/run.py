@@ -169,7 +169,7 @@ class Work:
         """One rank of a generated job, as the seed of larger traces."""
         if 'generated' not in self.made:
             folder = os.path.join(self.folder, 'generated')
-            self.made['generated'] = make_job(folder, '--seed', '11', '--dp', '8', '--steps', '12', '--quirk')
+            self.made['generated'] = make_job(folder, '--seed', '12', '--dp', '8', '--steps', '12', '--quirk')
         return self.made['generated']
 
     def gpu_source(self):
