@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * play.c - plays the items of a trace by time and gathers them by step.
+ *
+ * A span belongs to the step in which it starts, GPU work to that of its launch. The host may run a
+ * step ahead of the GPU, so a step stays open until work of the step after the next one begins.
+ */
+#include "fold/play.h"
+
+#define OVERLAP_ABSURD ((int64_t)1000000) /* of work on one stream, before it is clipped */
+#define LONG_CALL_NS   ((int64_t)1000000) /* a launch that loads a module, or waits for room */
+#define STRAYS_LIMIT   65536
+
+static int mark_order(const void *a, const void *b)
+{
+	const struct mark *x = a, *y = b;
+
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return x->end > y->end ? -1 : x->end < y->end;
+}
+
+/* In order, none inside another, none twice. */
+void marks_settle(struct fold *f)
+{
+	size_t n = 0;
+
+	if (f->n_marks)
+		qsort(f->marks, f->n_marks, sizeof(*f->marks), mark_order);
+	for (size_t i = 0; i < f->n_marks; i++) {
+		struct mark m = f->marks[i];
+
+		if (n && (m.number == f->marks[n - 1].number ||
+			  m.start + MARKS_APART_NS < f->marks[n - 1].end))
+			continue;
+		m.wanted =
+		    (f->options.first_step < 0 || m.number >= (uint64_t)f->options.first_step) &&
+		    (f->options.last_step < 0 || m.number <= (uint64_t)f->options.last_step);
+		f->marks[n++] = m;
+	}
+	f->n_marks = n;
+}
+
+static uint32_t mark_at(const struct fold *f, int64_t t)
+{
+	size_t lo = 0, hi = f->n_marks;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (f->marks[mid].start <= t)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo && t < f->marks[lo - 1].end ? (uint32_t)(lo - 1) : NO_MARK;
+}
+
+/* Host items come in order of time, so their mark is the last one's or a later one. */
+static uint32_t host_mark(struct player *p, int64_t t)
+{
+	const struct fold *f = p->f;
+	uint32_t m = p->host_mark;
+
+	while (m + 1 < f->n_marks && f->marks[m + 1].start <= t)
+		m++;
+	p->host_mark = m;
+	return m < f->n_marks && t >= f->marks[m].start && t < f->marks[m].end ? m : NO_MARK;
+}
+
+struct open_step *open_of(struct player *p, uint32_t mark)
+{
+	size_t i = mark - p->base, old = p->cap_open;
+
+	if (i >= p->n_open) {
+		p->open = vec_reserve(p->open, &p->cap_open, i + 1, sizeof(*p->open));
+		memset(p->open + old, 0, (p->cap_open - old) * sizeof(*p->open));
+		p->n_open = i + 1;
+	}
+	return &p->open[i];
+}
+
+/* Closes every step before `mark`. */
+static int close_before(struct player *p, uint32_t mark, struct error *reterr)
+{
+	while (p->base < mark && p->base < p->f->n_marks) {
+		int status = step_close(p, reterr);
+
+		if (status < 0)
+			return status;
+	}
+	return 0;
+}
+
+static void lane_enter(struct fold *f, const struct item *it)
+{
+	struct lane *lane = &f->lanes[it->lane];
+	struct comm_range range = {
+		.start = it->start,
+		.end = it->start + item_duration(it),
+		.comm = it->comm,
+		.seq = it->seq,
+	};
+
+	if (fold_class(f, it->name) & NAME_PARAM)
+		lane->param = range;
+	else
+		lane->annotation = range;
+}
+
+static bool range_holds(const struct comm_range *r, int64_t t)
+{
+	return r->end && t >= r->start && t <= r->end && r->comm != NO_ID;
+}
+
+static void play_launch(struct player *p, const struct item *it, uint32_t mark)
+{
+	const struct lane *lane = &p->f->lanes[it->lane];
+	struct launch l = {
+		.correlation = it->correlation,
+		.mark = mark,
+		.start = it->start,
+		.ready = it->start,
+		.param = NO_ID,
+		.annotation = NO_ID,
+	};
+
+	if (item_duration(it) > LONG_CALL_NS)
+		l.ready = it->start + item_duration(it);
+	if (range_holds(&lane->param, it->start)) {
+		l.param = lane->param.comm;
+		l.seq = lane->param.seq;
+	}
+	if (range_holds(&lane->annotation, it->start))
+		l.annotation = lane->annotation.comm;
+	if (it->correlation)
+		launches_put(&p->launches, &l);
+}
+
+static void ranges_push(struct player *p, const struct item *it, uint32_t mark)
+{
+	enum item_kind kind = item_kind(it);
+	struct range r = {
+		.start = it->start,
+		.end = it->start + item_duration(it),
+		.name = it->name,
+		.lane = it->lane,
+		.kind = (uint8_t)kind,
+	};
+	const uint16_t telling =
+	    NAME_DATA | NAME_SAVE | NAME_COMPILE | NAME_GC | NAME_IO | NAME_EVAL;
+
+	if (kind == ITEM_RANGE || kind == ITEM_DETAIL)
+		r.class = fold_class(p->f, it->name) & telling;
+	if (kind == ITEM_DETAIL)
+		r.class |= NAME_PYTHON;
+	if (kind == ITEM_SYNC)
+		r.class = NAME_SYNC;
+	if (mark != NO_MARK && mark >= p->base)
+		*vec_push(&open_of(p, mark)->ranges) = r;
+	else if (p->stray_ranges.n < STRAYS_LIMIT)
+		*vec_push(&p->stray_ranges) = r;
+}
+
+static void comm_fill(struct comm_args *a, const struct comm_args *from)
+{
+	if (a->op == COMM_NONE || a->op == COMM_OTHER || a->op == COMM_SEND_RECV)
+		a->op = from->op != COMM_NONE && (from->op != COMM_OTHER || a->op == COMM_NONE)
+			    ? from->op
+			    : a->op;
+	if (a->group == NO_ID && a->group_desc == NO_ID && a->ranks == NO_ID) {
+		a->group = from->group;
+		a->group_desc = from->group_desc;
+		a->ranks = from->ranks;
+		if (!a->group_size)
+			a->group_size = from->group_size;
+	}
+	if (a->in_elements < 0 && a->out_elements < 0) {
+		a->in_elements = from->in_elements;
+		a->out_elements = from->out_elements;
+		if (a->dtype == NO_ID)
+			a->dtype = from->dtype;
+	}
+	if (a->peer < 0)
+		a->peer = from->peer;
+}
+
+/* What is known of a collective: its own arguments, else those of the call around its launch, else
+   its name. */
+static uint32_t comm_settle(struct fold *f, const struct item *it, const struct launch *l,
+			    uint32_t *ret_seq)
+{
+	struct comm_args a = it->comm != NO_ID ? f->comms[it->comm] : comm_args_unknown();
+	const char *name = intern_get(&f->names, it->name);
+
+	*ret_seq = it->seq;
+	if (l && l->param != NO_ID) {
+		comm_fill(&a, &f->comms[l->param]);
+		if (!*ret_seq)
+			*ret_seq = l->seq;
+	}
+	if (l && l->annotation != NO_ID)
+		comm_fill(&a, &f->comms[l->annotation]);
+	if (a.op == COMM_NONE || a.op == COMM_OTHER || a.op == COMM_SEND_RECV) {
+		enum comm_op op = comm_op_of(name, intern_len(&f->names, it->name));
+
+		if (op != COMM_NONE && (op != COMM_OTHER || a.op == COMM_NONE))
+			a.op = op;
+	}
+	if (a.op == COMM_NONE)
+		a.op = COMM_OTHER;
+	a.self = -1; /* the same for all: no part of what tells operations apart */
+	return fold_comm(f, &a);
+}
+
+/* A stream runs one thing at a time: work that reaches far over the next one's start did not end
+   when the file says. */
+static void clip_last(struct player *p, const struct item *it)
+{
+	struct lane *lane = &p->f->lanes[it->lane];
+	struct works *works;
+	struct work *w;
+
+	if (lane->last_work == NO_ID)
+		return;
+	if (lane->last_mark == NO_MARK)
+		works = &p->strays;
+	else if (lane->last_mark >= p->base)
+		works = &open_of(p, lane->last_mark)->work;
+	else
+		return;
+	if (lane->last_work >= works->n)
+		return;
+	w = &works->v[lane->last_work];
+	if (w->lane != it->lane || w->end - it->start <= OVERLAP_ABSURD)
+		return;
+	if (w->kind == ITEM_KERNEL || w->kind == ITEM_COLL_KERNEL)
+		p->out->info.kernel_ns -= w->end - it->start;
+	if (w->kind == ITEM_COLL_KERNEL)
+		p->out->info.collective_ns -= w->end - it->start;
+	w->end = MAX(it->start, w->start);
+	p->out->skipped[SKIP_BAD_DURATION]++;
+}
+
+static void totals_count(struct player *p, const struct work *w)
+{
+	struct rank_info *info = &p->out->info;
+
+	if (w->kind == ITEM_KERNEL || w->kind == ITEM_COLL_KERNEL) {
+		info->kernels++;
+		info->kernel_ns += w->end - w->start;
+	}
+	if (w->kind == (p->gpu_job ? ITEM_COLL_KERNEL : ITEM_GLOO)) {
+		info->collectives++;
+		info->collective_ns += w->end - w->start;
+	}
+}
+
+static void work_push(struct player *p, struct work *w)
+{
+	struct works *to = &p->strays;
+
+	totals_count(p, w);
+	if (w->mark == NO_MARK) {
+		p->out->skipped[SKIP_NO_STEP]++;
+	} else if (w->mark < p->base) {
+		p->out->skipped[SKIP_LATE]++;
+		w->mark = NO_MARK;
+	} else {
+		to = &open_of(p, w->mark)->work;
+	}
+	if (w->mark == NO_MARK && to->n >= STRAYS_LIMIT)
+		return;
+	if (w->kind <= ITEM_SET) {
+		p->f->lanes[w->lane].last_mark = w->mark;
+		p->f->lanes[w->lane].last_work = (uint32_t)to->n;
+	}
+	*vec_push(to) = *w;
+}
+
+/* The step of work whose launch is not in the file: by its own start, unless its correlation is
+   older than any launch that was recorded. Then it is of a step before the recording. */
+static uint32_t mark_unlaunched(const struct fold *f, const struct item *it)
+{
+	bool before =
+	    it->correlation && it->correlation < f->first_launch && f->first_launch != UINT32_MAX;
+
+	return before && !f->whole ? NO_MARK : mark_at(f, it->start);
+}
+
+static int play_gpu(struct player *p, const struct item *it, struct error *reterr)
+{
+	const struct launch *l = launches_find(&p->launches, it->correlation);
+	struct work w = {
+		.start = it->start,
+		.end = it->start + item_duration(it),
+		.launch = l ? l->start : TIME_UNKNOWN,
+		.ready = l ? l->ready : TIME_UNKNOWN,
+		.name = it->name,
+		.comm = NO_ID,
+		.mark = l ? l->mark : mark_unlaunched(p->f, it),
+		.lane = it->lane,
+		.kind = (uint8_t)item_kind(it),
+	};
+	int status = 0;
+
+	if (item_kind(it) == ITEM_COLL_KERNEL)
+		w.comm = comm_settle(p->f, it, l, &w.seq);
+	clip_last(p, it);
+	if (w.mark != NO_MARK && w.mark >= 2)
+		status = close_before(p, w.mark - 1, reterr);
+	work_push(p, &w);
+	return status;
+}
+
+static struct call call_of(struct fold *f, const struct item *it)
+{
+	const struct comm_args *a = it->comm == NO_ID ? NULL : &f->comms[it->comm];
+	enum comm_op op = a ? a->op : COMM_NONE;
+
+	if (op == COMM_NONE)
+		op = comm_op_of(intern_get(&f->names, it->name), intern_len(&f->names, it->name));
+	return (struct call){ it->start, op, a ? a->in_elements : -1 };
+}
+
+static void play_gloo(struct player *p, const struct item *it, uint32_t mark)
+{
+	struct call event = call_of(p->f, it);
+	struct work w = {
+		.start = it->start,
+		.end = it->start + item_duration(it),
+		.launch = p->gpu_job ? TIME_UNKNOWN : calls_take(&p->calls, &event),
+		.name = it->name,
+		.mark = mark,
+		.lane = it->lane,
+		.kind = ITEM_GLOO,
+	};
+
+	w.comm = comm_settle(p->f, it, NULL, &w.seq);
+	work_push(p, &w);
+}
+
+static int play_host(struct player *p, const struct item *it, struct error *reterr)
+{
+	uint32_t mark = host_mark(p, it->start);
+	enum item_kind kind = item_kind(it);
+	int status = 0;
+
+	if (!p->gpu_job && mark != NO_MARK)
+		status = close_before(p, mark, reterr);
+	switch (kind) {
+	case ITEM_COMM_RANGE:
+		lane_enter(p->f, it);
+		return status;
+	case ITEM_LAUNCH:
+		play_launch(p, it, mark);
+		return status;
+	case ITEM_GLOO:
+		play_gloo(p, it, mark);
+		return status;
+	case ITEM_OP:
+	case ITEM_WAITING:
+	case ITEM_CALL:
+		if (p->gpu_job)
+			return status;
+		if (kind == ITEM_CALL) {
+			struct call call = call_of(p->f, it);
+
+			calls_put(&p->calls, &call);
+		}
+		break;
+	default:
+		break;
+	}
+	ranges_push(p, it, mark);
+	return status;
+}
+
+int play_all(struct player *p, struct error *reterr)
+{
+	struct item it;
+	int status = runs_start(&p->f->runs, reterr);
+
+	while (status >= 0 && (status = runs_next(&p->f->runs, &it, reterr)) > 0)
+		status = item_on_gpu(&it) ? play_gpu(p, &it, reterr) : play_host(p, &it, reterr);
+	if (status < 0)
+		return status;
+	return close_before(p, (uint32_t)p->f->n_marks, reterr);
+}

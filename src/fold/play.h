@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* play.h - the pass over a trace's items by time: play.c gathers them by step, close.c closes
+ * steps. */
+#pragma once
+#include "fold/launches.h"
+
+#define MARKS_APART_NS ((int64_t)1000000) /* marks further apart do not touch */
+
+struct open_step {
+	struct works work;
+	struct ranges ranges;
+};
+
+struct player {
+	struct fold *f;
+	struct rank_stream *out;
+	struct closing closing;
+	struct groups groups;
+	struct launches launches;
+	struct calls calls;
+	bool gpu_job;
+	uint32_t host_mark; /* of the last host item */
+	uint32_t base;	    /* first open mark */
+	struct open_step *open;
+	size_t n_open, cap_open;
+	struct works strays; /* outside every mark, or of closed steps: still busy */
+	struct ranges stray_ranges;
+	int64_t window_end; /* of the last closed step; TIME_UNKNOWN */
+	uint32_t *name_map;
+	size_t n_name_map;
+	struct buf record, record_head;
+};
+
+void marks_settle(struct fold *f);
+int play_all(struct player *p, struct error *reterr);
+struct open_step *open_of(struct player *p, uint32_t mark);
+int step_close(struct player *p, struct error *reterr); /* the first open one */
+uint32_t name_out(struct player *p, uint32_t name);	/* id of the trace -> id of the stream */
