@@ -86,9 +86,6 @@ for check in scripts/lint/[a-z]*; do
 	*.sh) suite "lint-${name%.sh}" "$check" build-check-gcc/lockstep ;;
 	esac
 done
-if [ -d tests/gen ] && ls tests/gen/test_*.py >/dev/null 2>&1; then
-	suite generators "$python" -m unittest discover -s tests/gen -p 'test_*.py'
-fi
 
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

@@ -105,6 +105,13 @@ class Cli(unittest.TestCase):
         doc = self.diagnose('--ranks', '77', HEALTHY, status=2)
         self.assertIn('none of the ranks', doc['headline'])
 
+    def test_a_layout_must_be_of_as_many_ranks_as_the_job(self):
+        self.assertEqual(self.diagnose('--layout', 'dp=4', HEALTHY, status=0)['job']['layout'], 'dp=4')
+        for layout in ('dp=8', 'tp=2 dp=4', 'tp=2 tp=2', 'xp=4'):
+            p = run('diagnose', '--layout', layout, HEALTHY)
+            self.assertEqual((p.returncode, p.stdout), (64, b''), layout)
+            self.assertIn('--layout', p.stderr.decode())
+
     def any_answer(self, path, *args):
         status = run('diagnose', *args, path).returncode
         self.assertIn(status, (0, 1))

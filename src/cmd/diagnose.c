@@ -3,6 +3,7 @@
 #include "cmd/cmd.h"
 #include "cmd/join.h"
 #include "judge/judge.h"
+#include "model/layout.h"
 #include "show/show.h"
 
 #include <unistd.h>
@@ -66,6 +67,19 @@ static int judge_all(struct join *j, const struct diagnose_args *args)
 		status = judge_finish(judge, &j->report);
 	judge_free(judge);
 	return status;
+}
+
+/* A layout that is not of as many ranks as the job has would compare the wrong ones. */
+static bool layout_fits(const struct job *job, const char *spec)
+{
+	struct layout layout;
+	struct error error;
+
+	if (!spec || (layout_parse(spec, &layout, &error) >= 0 &&
+		      (job->world_size < 0 || layout_check(&layout, job->world_size, &error) >= 0)))
+		return true;
+	complain("diagnose: --layout: %s", error.text);
+	return false;
 }
 
 static int exit_status(const struct report *r)
@@ -142,7 +156,9 @@ int diagnose_main(int argc, char **argv)
 	}
 	options = (struct join_options){ args.steps, args.ranks, args.layout, 0 };
 	join_paths(&join, argv + operands, (size_t)(argc - operands), &options);
-	if (judge_all(&join, &args) < 0) {
+	if (!layout_fits(join.job, args.layout)) {
+		status = EXIT_USAGE;
+	} else if (judge_all(&join, &args) < 0) {
 		status = EXIT_CANNOT_TELL;
 	} else if (show(&join, &args, argv + operands, (size_t)(argc - operands)) < 0) {
 		complain("standard output: %s", strerror(errno));

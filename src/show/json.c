@@ -5,6 +5,7 @@
  * Unknown is null and never 0; the unit is in the key; the same report gives the same bytes.
  */
 #include "show/show.h"
+#include "model/layout.h"
 #include "show/clean.h"
 #include "show/coverage.h"
 
@@ -115,6 +116,19 @@ static json_t *json_input(const struct job *job, const struct report_input *in)
 	return o;
 }
 
+/* As given, else as the groups' descriptions tell it. */
+static json_t *json_layout(const struct job *job)
+{
+	_cleanup_free_ char *found = NULL;
+	struct layout layout;
+
+	if (job->layout_spec)
+		return text(job->layout_spec);
+	if (job->n_groups && layout_of_groups(job, &layout))
+		found = layout_format(&layout);
+	return text(found);
+}
+
 static json_t *json_job(const struct report *r)
 {
 	const struct job *job = r->job;
@@ -128,7 +142,7 @@ static json_t *json_job(const struct report *r)
 	json_object_set_new(o, "ranks_seen", text(c.seen));
 	json_object_set_new(o, "ranks_missing", text(c.missing));
 	json_object_set_new(o, "coverage", number(c.part, 4));
-	json_object_set_new(o, "layout", text(job->layout_spec));
+	json_object_set_new(o, "layout", json_layout(job));
 	json_object_set_new(o, "first_step", integer(job->first_step));
 	json_object_set_new(o, "last_step", integer(job->last_step));
 	json_object_set_new(o, "step_ms", step);
