@@ -60,7 +60,7 @@ static void trace_end(void *user, const struct read_stats *stats, int status, co
 static struct traces traces_read(const char *name)
 {
 	struct traces t = { .merge = merge_new() };
-	char path[4096], *list[] = { path };
+	char path[8192], *list[] = { path };
 	struct survey survey = { 0 };
 	struct read_client client = { .user = &t, .begin = trace_begin, .end = trace_end };
 
@@ -278,7 +278,7 @@ static void dlrm_of_eight_ranks_is_read_from_its_archive(void **state)
 /* step_ms and collective_ms of a recorded job, rank by rank. */
 static void recorded_check(const char *folder)
 {
-	char path[4096];
+	char path[8192];
 	json_t *answer;
 	struct traces t;
 	struct marks m = { 0 };
