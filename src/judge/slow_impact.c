@@ -13,7 +13,7 @@
 #define SPREAD_MIN_CPU 0.25 /* the same where CPUs do the work and share them */
 #define SHARE_MAX      0.7  /* of that loss, with one rank among the most loaded */
 #define CHANGES_MIN    3u   /* of the most loaded rank */
-#define UNSTEADY       0.25 /* how much the excess of a slow machine may vary */
+#define UNSTEADY       0.2  /* how much the excess of a slow machine may vary */
 #define NOISY	       0.08 /* of the work, as noise: machines do not vary so much, work does */
 #define NOISY_CPU      0.25
 
@@ -154,7 +154,7 @@ bool imbalance_of_work(struct judge *j, struct entry *ret)
 		restless |=
 		    j->sigma[BLAME_COMPUTE] > (j->job->cpu_job ? NOISY_CPU : NOISY) * own->base_ns;
 	}
-	if ((!restless && named) || e.windows < 2 || 2 * e.n_on < j->n_steps)
+	if ((!restless && (named || e.windows < 2)) || 2 * e.n_on < j->n_steps)
 		return false;
 	for (uint32_t t = 0; t < j->n_steps; t++) {
 		double before;

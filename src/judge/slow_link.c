@@ -19,6 +19,7 @@
 	0.002 /* of the step, lost in one unit: latencies of tiny messages vary for free */
 #define LATENCY_BYTES                                                                              \
 	65536u	     /* transfers up to this size are latency, which tells nothing of a link */
+#define LASTING	 0.7 /* of the steps from the first slow one to the last */
 #define PIN_MIN	 0.8 /* how well a suspect must explain what is slow and what is not */
 #define PIN_LEAD 0.1
 
@@ -196,23 +197,29 @@ static bool unit_is_slow(const struct judge *j, const struct link_unit *u, uint3
 	       spent - expected > SHARE_MIN * j->moments[t].wall;
 }
 
-/* The steps in which a unit is slow; how many, and by how much. */
+/* How many steps a unit is slow in, and by how much; 0 if it comes and goes: a link that is slow
+   stays so for a while, what all-to-alls carry does not. */
 static uint32_t slow_steps(const struct judge *j, const struct link_unit *u, double limit,
 			   double *ratio)
 {
 	double spent = 0, expected = 0;
-	uint32_t n = 0, compared = 0;
+	uint32_t n = 0, compared = 0, since = 0, until = 0;
 
 	for (uint32_t t = 0; t < j->n_steps; t++) {
-		compared += !j->moments[t].set_aside && u->expected[t] > 0;
+		bool known = !j->moments[t].set_aside && u->expected[t] > 0;
+
+		compared += known;
+		since += known && n;
 		if (!unit_is_slow(j, u, t, limit))
 			continue;
+		since += !n;
 		n++;
+		until = since;
 		spent += (double)u->spent[t];
 		expected += (double)u->expected[t];
 	}
 	*ratio = n ? spent / expected : 1;
-	return n >= MIN(3u, compared) ? n : 0;
+	return n >= MIN(3u, compared) && n >= LASTING * until ? n : 0;
 }
 
 struct suspect {

@@ -19,6 +19,8 @@
 #define NOISE_FLOOR  0.003 /* of the step */
 #define LATE_SHARE   0.1   /* of the steps, lost by the middle rank in waiting for one */
 #define LATE_OF_ALL  0.6   /* of all waiting */
+#define LEVEL_RISE   1.06  /* of a role's middle against its past */
+#define LEVEL_NEAR   0.025 /* of the past: a rank that stayed where all were */
 #define SAME_STEPS   0.5   /* Jaccard: rows that are slow at the same steps are one finding */
 
 static int by_value(const void *a, const void *b)
@@ -101,6 +103,42 @@ static void common_work(struct judge *j, double *common, const uint32_t *size)
 		common[t] = usual > 0 && common[t] > 0 ? common[t] / usual : 1;
 }
 
+/* Most of a role got slower at one step and a few did not: then these few, who are where all were
+   before, are what the others are measured against. Only where the role's work is steady from step
+   to step. */
+static void keep_past_level(struct judge *j, uint32_t role)
+{
+	_cleanup_free_ double *x = xmalloc((MAX(j->n_rows, j->n_steps) + 1) * sizeof(*x));
+	_cleanup_free_ double *past = xmalloc((j->n_steps + 1) * sizeof(*past));
+	size_t n_past = 0;
+
+	for (uint32_t t = 0; t < j->n_steps; t++) {
+		float *ref = &ref_of(j, role, t)[BLAME_COMPUTE];
+		double level, spread;
+		float lowered = 0;
+		size_t n = 0;
+
+		if (j->moments[t].set_aside)
+			continue;
+		if (n_past >= 2) {
+			memcpy(x, past, n_past * sizeof(*x));
+			level = stats_median(x, n_past);
+			spread = stats_mad(x, n_past, level);
+			for (uint32_t row = 0; row < j->n_rows && (double)*ref > LEVEL_RISE * level;
+			     row++)
+				if (j->role[row] == role && point_of(j, row, t)->own >= 0 &&
+				    fabs((double)point_of(j, row, t)->part[BLAME_COMPUTE] - level) <
+					LEVEL_NEAR * level)
+					x[n++] = (double)point_of(j, row, t)->part[BLAME_COMPUTE];
+			if (n && spread < LEVEL_NEAR / 2 * level)
+				lowered = *ref - (float)lower_median(x, n);
+			*ref -= lowered;
+			ref_of(j, role, t)[BLAMES] -= lowered;
+		}
+		past[n_past++] = (double)*ref;
+	}
+}
+
 void own_references(struct judge *j)
 {
 	_cleanup_free_ double *x = xmalloc((j->n_rows + 1) * sizeof(*x));
@@ -125,6 +163,9 @@ void own_references(struct judge *j)
 							? robust_reference(x, n)
 							: lower_median(x, n));
 			}
+	for (uint32_t role = 0; role < j->n_roles; role++)
+		if (size[role] > 2)
+			keep_past_level(j, role);
 	for (uint32_t row = 0; row < j->n_rows; row++)
 		if (size[j->role[row]] == 1)
 			reference_from_past(j, j->role[row], row, common);
