@@ -29,6 +29,7 @@ with open(sys.argv[1], 'rb') as f:
 t = time.process_time()
 orjson.loads(data)
 print(time.process_time() - t)"""
+HTA_LIMIT_S = 90  # some traces take it many minutes
 HTA = """import sys, time, logging
 logging.disable(logging.CRITICAL)
 from hta.trace_analysis import TraceAnalysis
@@ -130,7 +131,9 @@ class Rivals:
         """(seconds, bytes, what it did) or None."""
         if self.why:
             return None
-        ran = Ran([self.python, '-c', HTA, path, os.path.dirname(path)], '0')
+        ran = Ran(['timeout', str(HTA_LIMIT_S), self.python, '-c', HTA, path, os.path.dirname(path)], '0')
+        if ran.code == 124:
+            return HTA_LIMIT_S, ran.peak, f'stopped after {HTA_LIMIT_S} s, not done'
         if ran.code:
             return None
         seconds, what = ran.out.strip().splitlines()[-1].split(' ', 1)
