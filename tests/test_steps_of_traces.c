@@ -185,7 +185,7 @@ static const struct known known[] = {
 	  { 16798984, 15950958, 15887029 } },
 	{ "tracelens_vllm_decode_graph", 0, 1, 425, 10674517, 0, 0, 0, { 0 } },
 	{ "hta_event_sync_multi_stream", 0, -1, 3, -1, 0, 0, 0, { 0 } },
-	{ "hta_mtia_rank_0", 0, 1, NOT_STATED, -1, NOT_STATED, -1, 1, { 13336315805 } },
+	{ "hta_mtia_rank_0", 0, 1, 0, -1, NOT_STATED, -1, 1, { 13336315805 } },
 	{ "hta_cpu_only_rank-34", 34, 300, 0, 0, NOT_STATED, -1, 551, { 210109162 } },
 };
 

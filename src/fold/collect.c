@@ -270,7 +270,7 @@ static struct comm_args args_of_range(struct fold *f, const struct trace_event *
 int fold_event(void *user, const struct trace_event *e)
 {
 	struct fold *f = user;
-	bool gpu = e->kind <= EVENT_SET;
+	bool gpu = e->kind <= EVENT_TASK;
 	uint16_t class = fold_class(f, e->name);
 	struct item it = { .start = e->start_ns, .name = e->name, .comm = NO_ID };
 	enum item_kind kind;
@@ -294,7 +294,8 @@ int fold_event(void *user, const struct trace_event *e)
 	it.correlation = fold_correlation(e->correlation);
 	if (kind == ITEM_LAUNCH && it.correlation)
 		f->first_launch = MIN(f->first_launch, it.correlation);
-	f->lanes[it.lane].kernels += e->kind == EVENT_KERNEL;
+	f->lanes[it.lane].kernels += e->kind == EVENT_KERNEL || e->kind == EVENT_TASK;
+	f->lanes[it.lane].task |= e->kind == EVENT_TASK;
 	if (kind == ITEM_COMM_RANGE && class & NAME_RANGE) {
 		struct comm_args args = args_of_range(f, e);
 

@@ -35,6 +35,7 @@ struct lane {
 	uint64_t thread;
 	uint32_t device;
 	bool gpu;
+	bool task; /* its work is counted as no kernels */
 	int64_t op_start, op_end; /* collect: the last outermost operator */
 	/* fold: the communication ranges that were last entered on this thread */
 	struct comm_range {

@@ -213,6 +213,13 @@ static uint32_t comm_settle(struct fold *f, const struct item *it, const struct 
 	return fold_comm(f, &a);
 }
 
+/* What the report counts as a kernel. */
+static bool is_kernel(const struct player *p, const struct work *w)
+{
+	return (w->kind == ITEM_KERNEL || w->kind == ITEM_COLL_KERNEL) &&
+	       !p->f->lanes[w->lane].task;
+}
+
 /* A stream runs one thing at a time: work that reaches far over the next one's start did not end
    when the file says. */
 static void clip_last(struct player *p, const struct item *it)
@@ -234,7 +241,7 @@ static void clip_last(struct player *p, const struct item *it)
 	w = &works->v[lane->last_work];
 	if (w->lane != it->lane || w->end - it->start <= OVERLAP_ABSURD)
 		return;
-	if (w->kind == ITEM_KERNEL || w->kind == ITEM_COLL_KERNEL)
+	if (is_kernel(p, w))
 		p->out->info.kernel_ns -= w->end - it->start;
 	if (w->kind == ITEM_COLL_KERNEL)
 		p->out->info.collective_ns -= w->end - it->start;
@@ -246,7 +253,7 @@ static void totals_count(struct player *p, const struct work *w)
 {
 	struct rank_info *info = &p->out->info;
 
-	if (w->kind == ITEM_KERNEL || w->kind == ITEM_COLL_KERNEL) {
+	if (is_kernel(p, w)) {
 		info->kernels++;
 		info->kernel_ns += w->end - w->start;
 	}

@@ -43,7 +43,8 @@ static size_t row_events(const struct step *s, struct timed *t)
 			t[n++] = (struct timed){ MAX(c->end_ns, c->start_ns + 1),
 						 { (double)c->own_need_ns, i, 1 } };
 	}
-	qsort(t, n, sizeof(*t), by_time);
+	if (n)
+		qsort(t, n, sizeof(*t), by_time);
 	for (size_t i = 1; i < n; i++) /* own time never runs back */
 		t[i].e.own = fmax(t[i].e.own, t[i - 1].e.own);
 	return n;

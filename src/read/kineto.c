@@ -281,7 +281,7 @@ static int deliver_gpu(struct kineto *k, struct event_fields *f, struct trace_ev
 	name = known_kernel(k, e->name);
 	if (name->kernel_op || (f->have & FIELD_COLLECTIVE && !(name->bits & NAME_LOCAL_KERNEL)))
 		take_comm(f, name->kernel_op, e);
-	return send(k, e, EVENT_KERNEL);
+	return send(k, e, f->category == CATEGORY_MTIA ? EVENT_TASK : EVENT_KERNEL);
 }
 
 static int deliver_runtime(struct kineto *k, const struct event_fields *f, struct trace_event *e)
