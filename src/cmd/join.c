@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define LINES_OF_ONE 8 /* an archive can hold any number of what is worth a line */
+
 /* A trace as one worker left it, or the ranks of one file of step records. */
 struct part {
 	char *path;
@@ -251,10 +253,16 @@ static void say_lines(struct join_run *run)
 	for (size_t i = 0; i < run->n_slots; i++) {
 		struct slot *slot = &run->slots[i];
 
-		for (size_t k = 0; k < slot->lines.n; k++) {
+		for (size_t k = 0; k < MIN(slot->lines.n, (size_t)LINES_OF_ONE); k++) {
 			_cleanup_free_ char *clean = clean_text(slot->lines.v[k]);
 
 			complain("%s", clean);
+		}
+		if (slot->lines.n > LINES_OF_ONE) {
+			const char *path = i < run->survey.n ? run->survey.inputs[i].path : "-";
+			_cleanup_free_ char *clean = clean_text(path);
+
+			complain("%s: %zu more like these", clean, slot->lines.n - LINES_OF_ONE);
 		}
 		unrelated += slot->unrelated;
 		if (!first)
