@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LINES_OF_ONE 8 /* an archive can hold any number of what is worth a line */
+#define LINES_OF_ONE 4 /* an archive can hold any number of what is worth a line */
 
 /* A trace as one worker left it, or the ranks of one file of step records. */
 struct part {
