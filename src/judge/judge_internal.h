@@ -62,7 +62,9 @@ struct replay {
 	uint32_t n_rows, n_events, n_insts, n_colls;
 	uint32_t *first;      /* [n_rows + 1] into events */
 	uint32_t *first_coll; /* [n_rows + 1] into inst_of */
-	uint32_t *inst_of;    /* [n_colls] which collective a row's collective is */
+	uint32_t *inst_of;    /* [n_colls] which collective a row's slot is */
+	uint32_t *slot_of;    /* [n_colls] while it is built: slot of a row's collective */
+	uint64_t *kinds;      /* [n_rows] hash of a row's kinds of collectives */
 	double *late;	      /* [n_rows] how much later than the first the row entered the step */
 	double *end;	      /* [n_rows] own time at the step's end; < 0: absent */
 	struct replay_event *events;

@@ -31,23 +31,61 @@ static int by_time(const void *a, const void *b)
 	return x->e.coll < y->e.coll ? -1 : x->e.coll > y->e.coll;
 }
 
-static size_t row_events(const struct step *s, struct timed *t)
+static size_t row_events(const struct step *s, const uint32_t *slot, struct timed *t)
 {
 	size_t n = 0;
 
 	for (uint32_t i = 0; i < s->n_colls; i++) {
 		const struct step_coll *c = &s->colls[i];
 
-		t[n++] = (struct timed){ c->start_ns, { (double)c->own_arrive_ns, i, 0 } };
+		t[n++] = (struct timed){ c->start_ns, { (double)c->own_arrive_ns, slot[i], 0 } };
 		if (c->own_need_ns >= 0)
 			t[n++] = (struct timed){ MAX(c->end_ns, c->start_ns + 1),
-						 { (double)c->own_need_ns, i, 1 } };
+						 { (double)c->own_need_ns, slot[i], 1 } };
 	}
 	if (n)
 		qsort(t, n, sizeof(*t), by_time);
 	for (size_t i = 1; i < n; i++) /* own time never runs back */
 		t[i].e.own = fmax(t[i].e.own, t[i - 1].e.own);
 	return n;
+}
+
+struct slot {
+	uint64_t kind;
+	uint32_t coll;
+};
+
+static int by_slot(const void *a, const void *b)
+{
+	const struct slot *x = a, *y = b;
+
+	if (x->kind != y->kind)
+		return x->kind < y->kind ? -1 : 1;
+	return x->coll < y->coll ? -1 : x->coll > y->coll;
+}
+
+/* Gives each collective of a row its slot: by kind (operation, size of group), then by start.
+   Streams run beside each other, so the order of starts over all kinds differs between a fast rank
+   and a slow one; the order within a kind does not. Returns a hash of the kinds: rows that have the
+   same can do each other's work. */
+static uint64_t row_slots(const struct judge *j, uint32_t row, const struct step *s,
+			  struct slot *sorted, uint32_t *slot)
+{
+	uint64_t all = s->n_colls;
+
+	for (uint32_t i = 0; i < s->n_colls; i++) {
+		const struct step_comm *m = &s->comms[s->colls[i].comm];
+		uint32_t size = j->job->groups[j->job->group_of[row][m->group]].size;
+
+		sorted[i] = (struct slot){ (uint64_t)m->op << 32 | size, i };
+	}
+	if (s->n_colls)
+		qsort(sorted, s->n_colls, sizeof(*sorted), by_slot);
+	for (uint32_t i = 0; i < s->n_colls; i++) {
+		slot[sorted[i].coll] = i;
+		all = hash_mix(all, sorted[i].kind);
+	}
+	return all;
 }
 
 /* A pairing that contradicts itself ties nobody: each member keeps the time it took. */
@@ -61,7 +99,8 @@ static void fill_insts(struct replay *r, struct step *const *steps, const struct
 		for (uint32_t k = 0; in->broken && k < in->members; k++) {
 			const struct paired_member *m = &p->members.v[in->first_member + k];
 
-			r->inst_of[r->first_coll[m->row] + m->coll] = r->n_insts;
+			r->inst_of[r->first_coll[m->row] +
+				   r->slot_of[r->first_coll[m->row] + m->coll]] = r->n_insts;
 			r->insts[r->n_insts++] =
 			    (struct replay_inst){ coll_ns(&steps[m->row]->colls[m->coll]), 1, NO_ID,
 						  1 };
@@ -70,24 +109,20 @@ static void fill_insts(struct replay *r, struct step *const *steps, const struct
 }
 
 /* Where the other end of a collective was not given, the missing rank is taken to behave like the
-   others of its role: the row waits for what a row of its own role waits for at the same place in
-   the step. */
-static void adopt(const struct judge *j, struct replay *r, struct step *const *steps, uint32_t row,
-		  uint32_t i)
+   others of its role: the row waits for what a row of its own role waits for at the same place. */
+static void adopt(const struct judge *j, struct replay *r, uint32_t row, uint32_t slot)
 {
-	uint32_t *inst = &r->inst_of[r->first_coll[row] + i], looked = 0;
-	enum comm_op op = steps[row]->comms[steps[row]->colls[i].comm].op;
+	uint32_t *inst = &r->inst_of[r->first_coll[row] + slot], looked = 0;
 
 	for (uint32_t other = 0; other < r->n_rows && looked < SIBLINGS_MAX; other++) {
 		uint32_t theirs;
 
-		if (other == row || j->role[other] != j->role[row] || !steps[other] ||
-		    steps[other]->n_colls != steps[row]->n_colls)
+		if (other == row || j->role[other] != j->role[row] ||
+		    r->kinds[other] != r->kinds[row])
 			continue;
 		looked++;
-		theirs = r->inst_of[r->first_coll[other] + i];
-		if (r->insts[theirs].members < 2 ||
-		    steps[other]->comms[steps[other]->colls[i].comm].op != op)
+		theirs = r->inst_of[r->first_coll[other] + slot];
+		if (r->insts[theirs].members < 2)
 			continue;
 		r->insts[*inst].members = 0;
 		*inst = theirs;
@@ -101,23 +136,25 @@ static void adopt_orphans(const struct judge *j, struct replay *r, struct step *
 {
 	for (uint32_t row = 0; row < r->n_rows; row++)
 		for (uint32_t i = 0; steps[row] && i < steps[row]->n_colls; i++) {
-			uint32_t inst = p->inst_of[row][i];
-			const struct paired *in = &p->insts.v[inst];
+			const struct paired *in = &p->insts.v[p->inst_of[row][i]];
 			uint32_t size = j->job->groups[in->group].size;
 
 			if (in->members == 1 && !in->broken && size != 1)
-				adopt(j, r, steps, row, i);
+				adopt(j, r, row, r->slot_of[r->first_coll[row] + i]);
 		}
 }
 
-static void fill_rows(struct replay *r, struct step *const *steps, const struct pairing *p)
+static void fill_rows(const struct judge *j, struct replay *r, struct step *const *steps,
+		      const struct pairing *p)
 {
 	VEC(struct timed) t = { 0 };
+	VEC(struct slot) sorted = { 0 };
 	double first = INFINITY;
 
 	for (uint32_t row = 0; row < r->n_rows; row++) {
 		const struct step *s = steps[row];
 		size_t count = 0;
+		uint32_t *slot;
 
 		r->first[row] = r->n_events;
 		r->first_coll[row] = r->n_colls;
@@ -125,11 +162,15 @@ static void fill_rows(struct replay *r, struct step *const *steps, const struct 
 		if (!s)
 			continue;
 		vec_grow(&t, 2 * (size_t)s->n_colls);
-		count = row_events(s, t.v);
+		vec_grow(&sorted, (size_t)s->n_colls);
+		slot = r->slot_of + r->n_colls;
+		r->kinds[row] = row_slots(j, row, s, sorted.v, slot);
+		count = row_events(s, slot, t.v);
 		for (size_t i = 0; i < count; i++)
 			r->events[r->n_events++] = t.v[i].e;
 		for (uint32_t i = 0; i < s->n_colls; i++)
-			r->inst_of[r->n_colls++] = p->inst_of[row][i];
+			r->inst_of[r->n_colls + slot[i]] = p->inst_of[row][i];
+		r->n_colls += s->n_colls;
 		if (!isnan(p->offset[row])) {
 			r->late[row] = (double)steps[row]->start_ns - p->offset[row];
 			first = fmin(first, r->late[row]);
@@ -140,6 +181,7 @@ static void fill_rows(struct replay *r, struct step *const *steps, const struct 
 	for (uint32_t row = 0; row < r->n_rows; row++)
 		r->late[row] = steps[row] && !isnan(p->offset[row]) ? r->late[row] - first : 0;
 	free(t.v);
+	free(sorted.v);
 }
 
 struct replay *replay_build(struct judge *j, struct step *const *steps, const struct pairing *p)
@@ -151,7 +193,7 @@ struct replay *replay_build(struct judge *j, struct step *const *steps, const st
 		n += steps[row] ? (size_t)steps[row]->n_colls : 0;
 	for (size_t i = 0; i < p->insts.n; i++)
 		insts += p->insts.v[i].broken ? p->insts.v[i].members : 0;
-	r->bytes = sizeof(*r) + (j->n_rows + 1) * 2 * (sizeof(uint32_t) + sizeof(double)) +
+	r->bytes = sizeof(*r) + (j->n_rows + 1) * 2 * (2 * sizeof(uint32_t) + sizeof(double)) +
 		   n * (2 * sizeof(struct replay_event) + sizeof(uint32_t)) +
 		   insts * sizeof(struct replay_inst);
 	r->n_rows = j->n_rows;
@@ -163,19 +205,19 @@ struct replay *replay_build(struct judge *j, struct step *const *steps, const st
 	r->events = xcalloc(2 * n, sizeof(*r->events));
 	r->inst_of = xcalloc(n, sizeof(*r->inst_of));
 	r->insts = xcalloc(insts, sizeof(*r->insts));
-	fill_rows(r, steps, p);
+	r->kinds = xcalloc(j->n_rows, sizeof(*r->kinds));
+	r->slot_of = xcalloc(n, sizeof(*r->slot_of));
+	fill_rows(j, r, steps, p);
 	fill_insts(r, steps, p);
 	adopt_orphans(j, r, steps, p);
+	free(r->slot_of);
+	r->slot_of = NULL;
 	return r;
 }
 
-static uint32_t colls_of(const struct replay *r, uint32_t row)
-{
-	return r->first_coll[row + 1] - r->first_coll[row];
-}
-
-/* A row of the same role with as many collectives that is not mended itself, with the middle own
-   time of such; if all are mended, the middle of all. NO_ID if the row is the only one of its kind.
+/* A row of the same role with the same kinds of collectives that is not mended itself, with the
+   middle own time of such; if all are mended, the middle of all. NO_ID if the row is the only one
+   of its kind.
  */
 static uint32_t middling_peer(const struct judge *j, const struct replay *r, uint32_t row,
 			      const bool *mend)
@@ -189,14 +231,14 @@ static uint32_t middling_peer(const struct judge *j, const struct replay *r, uin
 		ends.n = 0;
 		for (uint32_t other = 0; other < r->n_rows; other++)
 			if (j->role[other] == j->role[row] && r->end[other] >= 0 &&
-			    colls_of(r, other) == colls_of(r, row) && (!strict || !mend[other]))
+			    r->kinds[other] == r->kinds[row] && (!strict || !mend[other]))
 				*vec_push(&ends) = r->end[other];
 		if (ends.n < (strict ? 1u : 2u))
 			continue;
 		middle = lower_median(ends.v, ends.n);
 		for (uint32_t other = 0; other < r->n_rows && found == NO_ID; other++)
 			if (j->role[other] == j->role[row] && !(r->end[other] < middle) &&
-			    !(r->end[other] > middle) && colls_of(r, other) == colls_of(r, row) &&
+			    !(r->end[other] > middle) && r->kinds[other] == r->kinds[row] &&
 			    (!strict || !mend[other]))
 				found = other;
 	}
@@ -343,6 +385,7 @@ void replay_free(struct replay *r)
 	free(r->first);
 	free(r->first_coll);
 	free(r->inst_of);
+	free(r->kinds);
 	free(r->late);
 	free(r->end);
 	free(r->events);
