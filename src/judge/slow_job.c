@@ -73,6 +73,23 @@ static void find_saves(struct judge *j)
 	}
 }
 
+/* Where all ranks save, the one that takes a little longer is not the point: the save is the job's.
+ */
+static void drop_shared_saves(struct judge *j)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < j->entries.n; i++) {
+		struct entry *e = &j->entries.v[i];
+
+		if (e->blame == BLAME_SAVE && e->base_ns > e->mean_ns)
+			free(e->rows.v);
+		else
+			j->entries.v[n++] = *e;
+	}
+	j->entries.n = n;
+}
+
 static double common_part(const struct judge *j, uint32_t t, int b, double *x)
 {
 	size_t n = 0;
@@ -260,6 +277,7 @@ void job_findings(struct judge *j, struct report *report)
 	own_references(j);
 	own_entries(j);
 	find_saves(j);
+	drop_shared_saves(j);
 	link_entries(j);
 	uneven = imbalance_of_work(j, &work);
 	if (uneven)

@@ -21,6 +21,7 @@
 #define LATE_OF_ALL  0.6   /* of all waiting */
 #define LEVEL_RISE   1.06  /* of a role's middle against its past */
 #define LEVEL_NEAR   0.025 /* of the past: a rank that stayed where all were */
+#define ROLE_RISE    0.08  /* of what a role needs, for it to be slow as a whole */
 #define SAME_STEPS   0.5   /* Jaccard: rows that are slow at the same steps are one finding */
 
 static int by_value(const void *a, const void *b)
@@ -83,24 +84,57 @@ static void reference_from_past(struct judge *j, uint32_t role, uint32_t row, co
 	}
 }
 
-/* How much more than usual the roles that have peers worked at each step. */
-static void common_work(struct judge *j, double *common, const uint32_t *size)
+/* How much more than usual the other roles worked at each step: the middle over their rows of what
+   each did against its own middle. All 1 if there are none. */
+static void common_work(const struct judge *j, uint32_t role, double *common)
 {
 	_cleanup_free_ double *x = xmalloc((MAX(j->n_rows, j->n_steps) + 1) * sizeof(*x));
-	double usual;
+	_cleanup_free_ double *middle = xcalloc(j->n_rows + 1, sizeof(*middle));
 
+	for (uint32_t row = 0; row < j->n_rows; row++) {
+		size_t n = 0;
+
+		for (uint32_t t = 0; j->role[row] != role && t < j->n_steps; t++)
+			if (point_of(j, row, t)->own > 0)
+				x[n++] = (double)point_of(j, row, t)->part[BLAME_COMPUTE];
+		middle[row] = n ? lower_median(x, n) : 0;
+	}
 	for (uint32_t t = 0; t < j->n_steps; t++) {
 		size_t n = 0;
 
 		for (uint32_t row = 0; row < j->n_rows; row++)
-			if (size[j->role[row]] > 1 && point_of(j, row, t)->own > 0)
-				x[n++] = (double)point_of(j, row, t)->part[BLAME_COMPUTE];
-		common[t] = n ? lower_median(x, n) : 0;
+			if (middle[row] > 0 && point_of(j, row, t)->own > 0)
+				x[n++] =
+				    (double)point_of(j, row, t)->part[BLAME_COMPUTE] / middle[row];
+		common[t] = n ? lower_median(x, n) : 1;
+		if (common[t] <= 0)
+			common[t] = 1;
 	}
-	memcpy(x, common, j->n_steps * sizeof(*x));
-	usual = j->n_steps ? lower_median(x, j->n_steps) : 0;
+}
+
+/* A whole role that gets slower together has no peers left: what it needed in its fastest steps,
+   the others' change taken out, is what it is measured against. */
+static void role_against_past(struct judge *j, uint32_t role, const double *common)
+{
+	_cleanup_free_ double *x = xmalloc((j->n_steps + 1) * sizeof(*x));
+	size_t n = 0;
+	double mode;
+
 	for (uint32_t t = 0; t < j->n_steps; t++)
-		common[t] = usual > 0 && common[t] > 0 ? common[t] / usual : 1;
+		if (!j->moments[t].set_aside && ref_of(j, role, t)[BLAME_COMPUTE] > 0)
+			x[n++] = (double)ref_of(j, role, t)[BLAME_COMPUTE] / common[t];
+	if (n < 4)
+		return;
+	mode = fast_mode(x, n, 2);
+	for (uint32_t t = 0; t < j->n_steps; t++) {
+		float *ref = ref_of(j, role, t);
+		float lowered = ref[BLAME_COMPUTE] - (float)(mode * common[t]);
+
+		if (j->moments[t].set_aside || (double)lowered < ROLE_RISE * mode * common[t])
+			continue;
+		ref[BLAME_COMPUTE] -= lowered;
+		ref[BLAMES] -= lowered;
+	}
 }
 
 /* Most of a role got slower at one step and a few did not: then these few, who are where all were
@@ -143,12 +177,12 @@ void own_references(struct judge *j)
 {
 	_cleanup_free_ double *x = xmalloc((j->n_rows + 1) * sizeof(*x));
 	_cleanup_free_ double *common = xmalloc((j->n_steps + 1) * sizeof(*common));
-	_cleanup_free_ uint32_t *size = xcalloc(j->n_roles, sizeof(*size));
+	_cleanup_free_ uint32_t *size = xcalloc(j->n_roles + 1, sizeof(*size));
+	_cleanup_free_ bool *role_seen = xcalloc(j->n_roles + 1, sizeof(*role_seen));
 
 	j->ref = xcalloc((size_t)j->n_roles * j->history * (BLAMES + 1), sizeof(*j->ref));
 	for (uint32_t row = 0; row < j->n_rows; row++)
 		size[j->role[row]]++;
-	common_work(j, common, size);
 	for (uint32_t role = 0; role < j->n_roles; role++)
 		for (uint32_t t = 0; size[role] > 1 && t < j->n_steps; t++)
 			for (int b = 0; b <= BLAMES; b++) {
@@ -166,9 +200,18 @@ void own_references(struct judge *j)
 	for (uint32_t role = 0; role < j->n_roles; role++)
 		if (size[role] > 2)
 			keep_past_level(j, role);
-	for (uint32_t row = 0; row < j->n_rows; row++)
-		if (size[j->role[row]] == 1)
-			reference_from_past(j, j->role[row], row, common);
+	for (uint32_t row = 0; row < j->n_rows; row++) {
+		uint32_t role = j->role[row];
+
+		if (size[role] != 1 && (j->n_roles < 2 || role_seen[role]))
+			continue;
+		role_seen[role] = true;
+		common_work(j, role, common);
+		if (size[role] == 1)
+			reference_from_past(j, role, row, common);
+		else
+			role_against_past(j, role, common);
+	}
 }
 
 double own_excess(const struct judge *j, uint32_t row, uint32_t t, int b)
