@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What fold makes of traces whose right answer can be worked out by hand. Times in nanoseconds. */
 #include <stdio.h>
+#include <time.h>
 #include "fold_events.h"
 
 static const char *stream_name(const struct rank_stream *s, uint32_t id)
@@ -567,6 +568,39 @@ static void the_rank_comes_from_the_hint_when_nothing_else_says_it(void **state)
 	rank_stream_done(&s);
 }
 
+/* Processor seconds for a job of n steps whose GPU has work in the last one alone, so that all are
+   open before the first is closed. */
+static double seconds_of_open_steps(unsigned n)
+{
+	struct timespec began, ended;
+	struct made t = made_new(0);
+	struct rank_stream s;
+
+	for (unsigned i = 0; i < n; i++) {
+		made_mark(&t, i, i * 1000, i * 1000 + 1000);
+		made_range(&t, "forward", i * 1000 + 10, i * 1000 + 500);
+	}
+	made_work(&t, EVENT_KERNEL, "gemm", n * 1000 - 900, n * 1000 - 800, n * 1000 - 100, 7);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &began);
+	s = made_finish(&t, 0, 1);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ended);
+	assert_int_equal(s.n_steps, n);
+	assert_int_equal(s.info.kernels, 1);
+	rank_stream_done(&s);
+	return (double)(ended.tv_sec - began.tv_sec) +
+	       (double)(ended.tv_nsec - began.tv_nsec) / 1e9;
+}
+
+/* Eight times as many: 8 times the work, not 64 times. */
+static void the_cost_of_a_step_does_not_grow_with_the_open_ones(void **state)
+{
+	double few = seconds_of_open_steps(5000), many = seconds_of_open_steps(40000);
+
+	(void)state;
+	print_message("5,000 open steps: %.1f ms; 40,000: %.1f ms\n", few * 1e3, many * 1e3);
+	assert_true(many < 24 * few);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -587,6 +621,7 @@ int main(void)
 		cmocka_unit_test(only_the_steps_asked_for_are_kept),
 		cmocka_unit_test(order_and_spilling_leave_no_trace),
 		cmocka_unit_test(the_rank_comes_from_the_hint_when_nothing_else_says_it),
+		cmocka_unit_test(the_cost_of_a_step_does_not_grow_with_the_open_ones),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

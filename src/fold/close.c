@@ -144,17 +144,21 @@ static void around_add(struct closing *c, const struct ranges *r)
 			*vec_push(&c->around) = &r->v[i];
 }
 
-/* Everything that touches the window, whatever step it belongs to. */
+/* Everything that touches the window, whatever step it belongs to. Later steps only until what they
+   have starts behind the window: a host far ahead leaves many open. */
 static void window_gather(struct player *p, struct closing *c)
 {
+	const struct mark *marks = p->f->marks;
 	bool sorted = true;
 
 	c->busy.n = c->around.n = 0;
 	busy_add(c, &p->strays, false);
 	around_add(c, &p->stray_ranges);
-	for (size_t i = 0; i < p->n_open; i++) {
-		busy_add(c, &p->open[i].work, i == 0);
-		around_add(c, &p->open[i].ranges);
+	for (uint32_t m = p->base; m - p->base < p->n_open; m++) {
+		if (m > p->base && (c->begin >= c->end || marks[m].start - p->lead >= c->end))
+			break;
+		busy_add(c, &open_at(p, m)->work, m == p->base);
+		around_add(c, &open_at(p, m)->ranges);
 	}
 	for (size_t i = 1; i < c->busy.n && sorted; i++)
 		sorted = work_order(&c->busy.v[i - 1], &c->busy.v[i]) <= 0;
@@ -246,12 +250,6 @@ int step_close(struct player *p, struct error *reterr)
 	carry(p, c, o);
 	p->window_end = c->end;
 	o->work.n = o->ranges.n = 0;
-	if (p->n_open > 1) {
-		struct open_step reuse = *o;
-
-		memmove(p->open, p->open + 1, (p->n_open - 1) * sizeof(*p->open));
-		p->open[p->n_open - 1] = reuse;
-	}
 	p->n_open--;
 	p->base++;
 	return status;

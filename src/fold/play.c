@@ -68,16 +68,32 @@ static uint32_t host_mark(struct player *p, int64_t t)
 	return m < f->n_marks && t >= f->marks[m].start && t < f->marks[m].end ? m : NO_MARK;
 }
 
+/* Room for the steps of n marks from the first open one on. */
+static void open_widen(struct player *p, size_t n)
+{
+	struct player old = *p;
+
+	p->cap_open = MAX(p->cap_open, (size_t)4);
+	while (p->cap_open < n)
+		p->cap_open *= 2;
+	p->open = xcalloc(p->cap_open, sizeof(*p->open));
+	/* All of them: closed ones keep their memory for later steps. */
+	for (size_t i = 0; i < old.cap_open; i++) {
+		uint32_t mark = p->base + (uint32_t)i;
+
+		*open_at(p, mark) = *open_at(&old, mark);
+	}
+	free(old.open);
+}
+
 struct open_step *open_of(struct player *p, uint32_t mark)
 {
-	size_t i = mark - p->base, old = p->cap_open;
+	size_t n = mark - p->base + (size_t)1;
 
-	if (i >= p->n_open) {
-		p->open = vec_reserve(p->open, &p->cap_open, i + 1, sizeof(*p->open));
-		memset(p->open + old, 0, (p->cap_open - old) * sizeof(*p->open));
-		p->n_open = i + 1;
-	}
-	return &p->open[i];
+	if (n > p->cap_open)
+		open_widen(p, n);
+	p->n_open = MAX(p->n_open, n);
+	return open_at(p, mark);
 }
 
 /* Closes every step before `mark`. */
@@ -275,6 +291,7 @@ static void work_push(struct player *p, struct work *w)
 		w->mark = NO_MARK;
 	} else {
 		to = &open_of(p, w->mark)->work;
+		p->lead = MAX(p->lead, p->f->marks[w->mark].start - w->start);
 	}
 	if (w->mark == NO_MARK && to->n >= STRAYS_LIMIT)
 		return;

@@ -19,10 +19,11 @@ struct player {
 	struct launches launches;
 	struct calls calls;
 	bool gpu_job;
-	uint32_t host_mark; /* of the last host item */
-	uint32_t base;	    /* first open mark */
-	struct open_step *open;
+	uint32_t host_mark;	/* of the last host item */
+	uint32_t base;		/* first open mark */
+	struct open_step *open; /* a ring: mark m is at m % cap_open, a power of two */
 	size_t n_open, cap_open;
+	int64_t lead;	     /* the most by which work of a mark starts before the mark */
 	struct works strays; /* outside every mark, or of closed steps: still busy */
 	struct ranges stray_ranges;
 	int64_t window_end; /* of the last closed step; TIME_UNKNOWN */
@@ -34,5 +35,9 @@ struct player {
 void marks_settle(struct fold *f);
 int play_all(struct player *p, struct error *reterr);
 struct open_step *open_of(struct player *p, uint32_t mark);
+static inline struct open_step *open_at(const struct player *p, uint32_t mark)
+{
+	return &p->open[mark & (p->cap_open - 1)];
+}
 int step_close(struct player *p, struct error *reterr); /* the first open one */
 uint32_t name_out(struct player *p, uint32_t name);	/* id of the trace -> id of the stream */
