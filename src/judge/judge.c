@@ -33,6 +33,7 @@ struct judge *judge_new(struct job *job, const struct judge_options *options)
 	j->details = xcalloc(n, sizeof(*j->details));
 	j->ranks = xcalloc(n, sizeof(*j->ranks));
 	j->caused = xcalloc(n, sizeof(*j->caused));
+	j->local_peers = xcalloc(job->n_groups + 1, sizeof(*j->local_peers));
 	for (uint32_t row = 0; row < j->n_rows; row++) {
 		j->ranks[row].row = row;
 		j->details[row].w1_kernel = j->details[row].host_what = NO_ID;
@@ -331,6 +332,7 @@ struct judge *judge_free(struct judge *j)
 	free(j->details);
 	free(j->ranks);
 	free(j->caused);
+	free(j->local_peers);
 	free(j->ref);
 	free(j);
 	return NULL;

@@ -202,6 +202,7 @@ struct judge {
 	struct point *points;	/* [row * history + step] */
 	size_t replay_bytes;
 
+	bool *local_peers; /* [job groups] peers of sends and receives count within the group */
 	VEC(struct link_unit) links;
 	struct intern link_ids; /* keys of links */
 	struct kernel_line *kernels;

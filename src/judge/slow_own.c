@@ -117,7 +117,7 @@ static void common_work(const struct judge *j, uint32_t role, double *common)
 static void role_against_past(struct judge *j, uint32_t role, const double *common)
 {
 	_cleanup_free_ double *x = xmalloc((j->n_steps + 1) * sizeof(*x));
-	size_t n = 0;
+	size_t n = 0, risen = 0;
 	double mode;
 
 	for (uint32_t t = 0; t < j->n_steps; t++)
@@ -126,6 +126,12 @@ static void role_against_past(struct judge *j, uint32_t role, const double *comm
 	if (n < 4)
 		return;
 	mode = fast_mode(x, n, 2);
+	for (uint32_t t = 0; t < j->n_steps; t++)
+		risen += !j->moments[t].set_aside && (double)ref_of(j, role, t)[BLAME_COMPUTE] >
+							 (1 + ROLE_RISE) * mode * common[t];
+	if (j->n_roles == 2 &&
+	    2 * risen > n) /* of two, the other may as well have been faster for a while */
+		return;
 	for (uint32_t t = 0; t < j->n_steps; t++) {
 		float *ref = ref_of(j, role, t);
 		float lowered = ref[BLAME_COMPUTE] - (float)(mode * common[t]);

@@ -51,27 +51,52 @@ static uint32_t row_of_rank(const struct judge *j, int64_t rank)
 	return NO_ID;
 }
 
-/* The row at the other end of a send or receive; NO_ID if the trace does not tell. */
-static uint32_t peer_row(const struct judge *j, uint32_t row, const struct job_group *g,
-			 int32_t peer)
+static bool is_p2p(enum comm_op op)
 {
+	return op == COMM_SEND || op == COMM_RECV || op == COMM_SEND_RECV;
+}
+
+static bool group_has(const struct job_group *g, int64_t rank)
+{
+	for (uint32_t i = 0; i < g->n_ranks; i++)
+		if (g->ranks[i] == rank)
+			return true;
+	return false;
+}
+
+/* Do the peers of a group's sends and receives count in the group (some versions) or in the job
+   (others)? One that is no member, or the rank itself, settles it for the whole group. */
+static void note_local_peers(struct judge *j, struct step *const *steps)
+{
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		for (uint32_t i = 0; steps[row] && i < steps[row]->n_colls; i++) {
+			const struct step_coll *c = &steps[row]->colls[i];
+			const struct step_comm *m = &steps[row]->comms[c->comm];
+			uint32_t gid = j->job->group_of[row][m->group];
+			const struct job_group *g = &j->job->groups[gid];
+
+			if (is_p2p(m->op) && c->peer >= 0 && g->n_ranks &&
+			    (c->peer == j->job->ranks[row].rank || !group_has(g, c->peer)))
+				j->local_peers[gid] = true;
+		}
+}
+
+/* The row at the other end of a send or receive; NO_ID if the trace does not tell. */
+static uint32_t peer_row(const struct judge *j, uint32_t row, uint32_t gid, int32_t peer)
+{
+	const struct job_group *g = &j->job->groups[gid];
+
 	if (g->size == 2 && g->n_rows == 2)
 		return g->rows[0] == row ? g->rows[1] : g->rows[0];
 	if (peer < 0)
 		return NO_ID;
-	for (uint32_t i = 0; i < g->n_ranks; i++) /* a rank of the job, if the group has it */
-		if (g->ranks[i] == (uint32_t)peer)
-			return row_of_rank(j, peer);
-	if ((uint32_t)peer < g->n_ranks) /* else a place in the group */
+	if (!j->local_peers[gid] && group_has(g, peer))
+		return row_of_rank(j, peer);
+	if ((uint32_t)peer < g->n_ranks)
 		return row_of_rank(j, g->ranks[peer]);
 	if (!g->n_ranks && (uint32_t)peer < g->n_rows && g->n_rows == g->size)
 		return g->rows[peer];
 	return NO_ID;
-}
-
-static bool is_p2p(enum comm_op op)
-{
-	return op == COMM_SEND || op == COMM_RECV || op == COMM_SEND_RECV;
 }
 
 /* The key of one collective; its own row and number if nothing can pair it. */
@@ -80,12 +105,11 @@ static struct key key_of(const struct judge *j, uint32_t row, const struct step 
 	const struct step_coll *c = &s->colls[i];
 	const struct step_comm *m = &s->comms[c->comm];
 	uint32_t gid = j->job->group_of[row][m->group];
-	const struct job_group *g = &j->job->groups[gid];
 	struct key k = { .row = row, .coll = i };
 	uint64_t h = hash_mix(7, gid);
 
 	if (is_p2p(m->op)) {
-		uint32_t peer = peer_row(j, row, g, c->peer);
+		uint32_t peer = peer_row(j, row, gid, c->peer);
 
 		if (peer == NO_ID || peer == row || m->op == COMM_SEND_RECV) {
 			k.kind = hash_mix(hash_mix(hash_mix(3, gid), row), i);
@@ -93,7 +117,7 @@ static struct key key_of(const struct judge *j, uint32_t row, const struct step 
 		}
 		h = hash_mix(hash_mix(11, m->op == COMM_SEND ? row : peer),
 			     m->op == COMM_SEND ? peer : row);
-		k.kind = hash_mix(h, c->bytes);
+		k.kind = h; /* the n-th sent is the n-th received, whatever sizes the trace gives */
 		return k;
 	}
 	if (c->seq >= 0) {
@@ -334,6 +358,7 @@ void pair_step(struct judge *j, struct step *const *steps, struct pairing *ret)
 	size_t n = 0, at = 0;
 
 	*ret = (struct pairing){ 0 };
+	note_local_peers(j, steps);
 	for (uint32_t row = 0; row < j->n_rows; row++)
 		n += steps[row] ? steps[row]->n_colls : 0;
 	keys = xcalloc(n, sizeof(*keys));
