@@ -137,8 +137,157 @@ static void of_mixed_jobs_the_larger_one_stays(void **state)
 	job = merge_job(m, NULL);
 	assert_int_equal(job->n_ranks, 3);
 	assert_int_equal(job->world_size, 8);
-	assert_int_equal(merge_warnings(m, &warnings), 2);
+	assert_int_equal(merge_warnings(m, &warnings), 1);
+	assert_non_null(strstr(warnings[0], "left out 1 file of another job"));
 	assert_non_null(strstr(warnings[0], "four"));
+	merge_free(m);
+}
+
+static void add_at(struct merge *m, uint64_t key, const char *path, int64_t rank, unsigned first,
+		   unsigned last, int64_t at)
+{
+	struct rank_stream s = stream_at(rank, 4, first, last, at, "0", NULL);
+
+	merge_add(m, key, path, &s);
+}
+
+#define DAY ((int64_t)86400 * 1000000000)
+
+/* Months apart: as many ranks in both, so the later one stays; one line names what does not. */
+static void of_two_runs_of_equal_size_the_later_one_stays(void **state)
+{
+	struct merge *m = merge_new();
+	const char *const *warnings;
+	struct job *job;
+	char path[16];
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		snprintf(path, sizeof(path), "a%u", i);
+		add_at(m, i, path, i, 5, 8, 92 * DAY);
+		snprintf(path, sizeof(path), "b%u", i);
+		add_at(m, 10 + i, path, i, 5, 8, 0);
+	}
+	job = merge_job(m, NULL);
+	assert_int_equal(job->n_ranks, 4);
+	assert_true(job->ranks[0].first_ns >= 92 * DAY);
+	assert_int_equal(merge_warnings(m, &warnings), 1);
+	assert_string_equal(warnings[0], "left out 4 files of another run of the same ranks, "
+					 "recorded 92 days earlier: b0, b1, b2, ..");
+	merge_free(m);
+}
+
+/* A profiler's schedule: the same ranks again, hours later, at higher steps. One rank's clock is a
+   year off. */
+static void traces_of_a_schedule_are_one_run(void **state)
+{
+	struct merge *m = merge_new();
+	const char *const *warnings;
+	struct job *job;
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		int64_t at = i == 2 ? -365 * DAY : 0;
+
+		add_at(m, i, "a", i, 10, 12, at);
+		add_at(m, 10 + i, "b", i, 100, 102, at + DAY / 4);
+	}
+	job = merge_job(m, NULL);
+	assert_int_equal(merge_warnings(m, &warnings), 0);
+	assert_int_equal(job->n_ranks, 4);
+	assert_int_equal(job->first_step, 10);
+	assert_int_equal(job->last_step, 102);
+	merge_free(m);
+}
+
+/* Steps rise, but the ranks were not the same process for eight days without a trace. */
+static void a_week_without_a_trace_ends_a_run(void **state)
+{
+	struct merge *m = merge_new();
+	struct job *job;
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		add_at(m, i, "a", i, 10, 12, 0);
+		add_at(m, 10 + i, "b", i, 100, 102, 8 * DAY);
+	}
+	add_at(m, 20, "c", 2, 100, 102, 8 * DAY);
+	job = merge_job(m, NULL);
+	assert_int_equal(job->n_ranks, 3);
+	assert_int_equal(job->first_step, 100);
+	merge_free(m);
+}
+
+/* Began anew within seconds: the steps fall although time goes on. */
+static void a_restart_is_another_run(void **state)
+{
+	struct merge *m = merge_new();
+	struct job *job;
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		add_at(m, i, "before", i, 10, 12, 0);
+		add_at(m, 10 + i, "after", i, 3, 4, 20000000000);
+	}
+	job = merge_job(m, NULL);
+	assert_int_equal(job->n_ranks, 3);
+	assert_int_equal(job->first_step, 3);
+	assert_int_equal(job->last_step, 4);
+	merge_free(m);
+}
+
+static void groups_that_contradict_are_of_two_runs(void **state)
+{
+	struct merge *m = merge_new();
+	struct rank_stream a = stream_at(0, 4, 1, 2, 0, "tp", "[0, 1]");
+	struct rank_stream b = stream_at(0, 4, 8, 9, DAY, "tp", "[0, 2]");
+
+	(void)state;
+	merge_add(m, 0, "a", &a);
+	merge_add(m, 1, "b", &b);
+	assert_int_equal(merge_job(m, NULL)->first_step, 8);
+	assert_int_equal(merge_row_of(m, 0), NO_ID);
+	merge_free(m);
+}
+
+/* Two jobs at one time, in a folder each: the one with more files stays, whole. */
+static void doubled_ranks_are_settled_by_folder(void **state)
+{
+	struct merge *m = merge_new();
+	const char *const *warnings;
+	char path[16];
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		snprintf(path, sizeof(path), "a/%u", i);
+		add_at(m, i, path, i, 1, 3, 500);
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		snprintf(path, sizeof(path), "b/%u", i);
+		add_at(m, 10 + i, path, i, 1, 3, 0);
+	}
+	assert_int_equal(merge_job(m, NULL)->n_ranks, 3);
+	assert_int_equal(merge_row_of(m, 0), NO_ID);
+	assert_int_equal(merge_row_of(m, 1), NO_ID);
+	assert_int_equal(merge_warnings(m, &warnings), 1);
+	assert_string_equal(warnings[0],
+			    "left out 2 files of a rank that another file has at the same time and "
+			    "steps: a/0 (rank 0, as b/0), a/1 (rank 1, as b/1)");
+	merge_free(m);
+}
+
+static void a_copy_is_left_out_without_a_rank_too(void **state)
+{
+	struct merge *m = merge_new();
+	const char *const *warnings;
+
+	(void)state;
+	add_at(m, 0, "x", -1, 1, 3, 0);
+	add_at(m, 1, "y", -1, 1, 3, 0);
+	add_at(m, 2, "z", -1, 1, 3, 900);
+	assert_int_equal(merge_job(m, NULL)->n_ranks, 2);
+	assert_int_equal(merge_warnings(m, &warnings), 1);
+	assert_string_equal(warnings[0], "left out 1 file copied from another: y (as x)");
 	merge_free(m);
 }
 
@@ -246,6 +395,13 @@ int main(void)
 		cmocka_unit_test(a_doubled_rank_is_left_out_and_said),
 		cmocka_unit_test(of_mixed_jobs_the_larger_one_stays),
 		cmocka_unit_test(of_two_runs_the_one_with_more_files_stays),
+		cmocka_unit_test(of_two_runs_of_equal_size_the_later_one_stays),
+		cmocka_unit_test(traces_of_a_schedule_are_one_run),
+		cmocka_unit_test(a_week_without_a_trace_ends_a_run),
+		cmocka_unit_test(a_restart_is_another_run),
+		cmocka_unit_test(groups_that_contradict_are_of_two_runs),
+		cmocka_unit_test(doubled_ranks_are_settled_by_folder),
+		cmocka_unit_test(a_copy_is_left_out_without_a_rank_too),
 		cmocka_unit_test(groups_are_told_apart_by_their_members),
 		cmocka_unit_test(a_shortened_member_list_is_no_member_list),
 		cmocka_unit_test(without_names_all_ranks_are_one_group),

@@ -9,8 +9,6 @@
 
 #include <stdio.h>
 
-#define APART_NS ((int64_t)60 * 1000000000) /* traces further apart are of different runs */
-
 struct merge *merge_new(void)
 {
 	struct merge *m = xcalloc(1, sizeof(*m));
@@ -84,146 +82,9 @@ static void source_index(struct source *s)
 		qsort(s->steps, s->n_steps, sizeof(*s->steps), step_order);
 }
 
-static bool steps_meet(const struct source *a, const struct source *b)
-{
-	size_t i = 0, j = 0;
-
-	while (i < a->n_steps && j < b->n_steps) {
-		if (a->steps[i].number == b->steps[j].number)
-			return true;
-		if (a->steps[i].number < b->steps[j].number)
-			i++;
-		else
-			j++;
-	}
-	return false;
-}
-
-static void leave_out(struct merge *m, struct source *s, const char *why)
-{
-	*vec_push(&m->warnings) = xasprintf("%s: left out: %s", s->path, why);
-	s->row = NO_ID;
-}
-
-/* While rows are not settled, row 0 means: kept. */
 static bool kept(const struct source *s)
 {
-	return s->row != NO_ID;
-}
-
-/* Several world sizes are several jobs: the one that most files belong to stays. */
-static void settle_world(struct merge *m)
-{
-	int64_t best = -1;
-	size_t most = 0;
-	char why[128];
-
-	for (size_t i = 0; i < m->sources.n; i++) {
-		int64_t world = m->sources.v[i].s.info.world_size;
-		size_t n = 0;
-
-		if (world < 0 || world == best)
-			continue;
-		for (size_t k = 0; k < m->sources.n; k++)
-			n += m->sources.v[k].s.info.world_size == world;
-		if (n > most) {
-			most = n;
-			best = world;
-		}
-	}
-	for (size_t i = 0; i < m->sources.n; i++) {
-		struct source *s = &m->sources.v[i];
-
-		if (s->s.info.world_size < 0 || s->s.info.world_size == best)
-			continue;
-		snprintf(why, sizeof(why),
-			 "it is of another job (%" PRId64 " ranks, most of the files: %" PRId64 ")",
-			 s->s.info.world_size, best);
-		leave_out(m, s, why);
-	}
-	m->job.world_size = best;
-}
-
-struct stretch {
-	int64_t first, last;
-	size_t source;
-};
-
-static int stretch_order(const void *a, const void *b)
-{
-	const struct stretch *x = a, *y = b;
-
-	if (x->first != y->first)
-		return x->first < y->first ? -1 : 1;
-	return x->source < y->source ? -1 : x->source > y->source;
-}
-
-/* Numbers the runs that the files are of, by time: ret[source], NO_ID for those left out. */
-static uint32_t runs_number(const struct merge *m, uint32_t *ret)
-{
-	struct stretch *list = xmalloc((m->sources.n + 1) * sizeof(*list));
-	uint32_t run = 0;
-	int64_t last = 0;
-	size_t n = 0;
-
-	for (size_t i = 0; i < m->sources.n; i++) {
-		const struct source *s = &m->sources.v[i];
-
-		ret[i] = NO_ID;
-		if (kept(s))
-			list[n++] = (struct stretch){ s->s.info.first_ns, s->s.info.last_ns, i };
-	}
-	qsort(list, n, sizeof(*list), stretch_order);
-	for (size_t i = 0; i < n; i++) {
-		if (i && list[i].first > last && list[i].first - last > APART_NS)
-			run++;
-		last = i ? MAX(last, list[i].last) : list[i].last;
-		ret[list[i].source] = run;
-	}
-	free(list);
-	return n ? run + 1 : 0;
-}
-
-/* Does some rank have the same step in two runs? Then they are two jobs, or one that began anew. */
-static bool runs_clash(const struct merge *m, const uint32_t *run)
-{
-	for (size_t i = 0; i < m->sources.n; i++) {
-		const struct source *a = &m->sources.v[i];
-
-		for (size_t k = i + 1; k < m->sources.n && a->s.info.rank >= 0; k++) {
-			const struct source *b = &m->sources.v[k];
-
-			if (kept(a) && kept(b) && a->s.info.rank == b->s.info.rank &&
-			    run[i] != run[k] && steps_meet(a, b))
-				return true;
-		}
-	}
-	return false;
-}
-
-static void settle_runs(struct merge *m)
-{
-	uint32_t *run = xmalloc((m->sources.n + 1) * sizeof(*run)), best = 0;
-	uint32_t n = runs_number(m, run);
-	size_t most = 0;
-
-	if (n > 1 && runs_clash(m, run)) {
-		for (uint32_t r = 0; r < n; r++) {
-			size_t count = 0;
-
-			for (size_t i = 0; i < m->sources.n; i++)
-				count += run[i] == r;
-			if (count > most) {
-				most = count;
-				best = r;
-			}
-		}
-		for (size_t i = 0; i < m->sources.n; i++)
-			if (kept(&m->sources.v[i]) && run[i] != best)
-				leave_out(m, &m->sources.v[i],
-					  "it is of another run, at another time than most files");
-	}
-	free(run);
+	return s->left == LEFT_NOT;
 }
 
 struct rank_source {
@@ -240,27 +101,7 @@ static int rank_source_order(const void *a, const void *b)
 	return x->source < y->source ? -1 : x->source > y->source;
 }
 
-/* Two files of one rank with the same steps: the first one stays. With other steps, or some, they
-   are one rank. */
-static bool is_double(struct merge *m, const struct rank_source *list, size_t first, size_t i)
-{
-	struct source *s = &m->sources.v[list[i].source];
-	char why[640];
-
-	for (size_t k = first; k < i; k++) {
-		const struct source *other = &m->sources.v[list[k].source];
-
-		if (!kept(other) || !steps_meet(other, s))
-			continue;
-		snprintf(why, sizeof(why), "rank %" PRId64 " with the same steps is in %s too",
-			 list[i].rank, other->path);
-		leave_out(m, s, why);
-		return true;
-	}
-	return false;
-}
-
-static void row_take(struct merge *m, struct rank_info *row, const struct source *s, bool first)
+static void row_take(struct rank_info *row, const struct source *s, bool first)
 {
 	const struct rank_info *info = &s->s.info;
 
@@ -282,7 +123,6 @@ static void row_take(struct merge *m, struct rank_info *row, const struct source
 	row->cpu_job &= info->cpu_job;
 	if (row->host == NO_ID)
 		row->host = merge_name(s, info->host);
-	(void)m;
 }
 
 static void names_settle(struct merge *m)
@@ -307,7 +147,7 @@ static void settle_rows(struct merge *m)
 	struct rank_source *list = xmalloc((m->sources.n + 1) * sizeof(*list));
 	struct job *job = &m->job;
 	uint32_t unknown = 0;
-	size_t n = 0, first = 0;
+	size_t n = 0;
 
 	for (size_t i = 0; i < m->sources.n; i++) {
 		int64_t rank = m->sources.v[i].s.info.rank;
@@ -323,13 +163,9 @@ static void settle_rows(struct merge *m)
 		bool again = known && i && list[i - 1].rank == list[i].rank;
 
 		if (!again)
-			first = i;
-		else if (is_double(m, list, first, i))
-			continue;
-		if (!again)
 			job->n_ranks++;
 		s->row = job->n_ranks - 1;
-		row_take(m, &job->ranks[s->row], s, !again);
+		row_take(&job->ranks[s->row], s, !again);
 		if (!known)
 			job->ranks[s->row].unknown = ++unknown;
 	}
@@ -357,14 +193,9 @@ struct job *merge_job(struct merge *m, struct error *reterr)
 
 	if (m->sources.n)
 		qsort(m->sources.v, m->sources.n, sizeof(*m->sources.v), source_order);
-	for (size_t i = 0; i < m->sources.n; i++) {
+	for (size_t i = 0; i < m->sources.n; i++)
 		source_index(&m->sources.v[i]);
-		m->sources.v[i].row = 0;
-		if (!m->sources.v[i].n_steps)
-			leave_out(m, &m->sources.v[i], "there is no step in it");
-	}
-	settle_world(m);
-	settle_runs(m);
+	merge_settle(m);
 	names_settle(m);
 	settle_rows(m);
 	if (!job->n_ranks) {
@@ -381,10 +212,17 @@ struct job *merge_job(struct merge *m, struct error *reterr)
 
 uint32_t merge_row_of(const struct merge *m, uint64_t key)
 {
-	for (size_t i = 0; i < m->sources.n; i++)
-		if (m->sources.v[i].key == key)
-			return m->sources.v[i].row;
-	return NO_ID;
+	size_t low = 0, high = m->sources.n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (m->sources.v[middle].key < key)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < m->sources.n && m->sources.v[low].key == key ? m->sources.v[low].row : NO_ID;
 }
 
 static int source_decode(struct merge *m, struct source *s, struct step *ret, struct error *reterr)

@@ -8,57 +8,6 @@
  */
 #include "fold/merge_inside.h"
 
-static bool members_same(const struct rank_group *a, const struct rank_group *b)
-{
-	return a->n_ranks == b->n_ranks && !!a->ranks == !!b->ranks &&
-	       (!a->ranks || !memcmp(a->ranks, b->ranks, a->n_ranks * sizeof(*a->ranks)));
-}
-
-/* The groups of the sources of one row, each once. */
-static void row_groups(struct merge *m, uint32_t row)
-{
-	struct rank_info *info = &m->job.ranks[row];
-	size_t n = 0;
-
-	for (size_t i = 0; i < m->sources.n; i++)
-		if (m->sources.v[i].row == row)
-			n += m->sources.v[i].s.info.n_groups;
-	info->groups = arena_alloc(&m->job.arena, (n + 1) * sizeof(*info->groups));
-	info->n_groups = 0;
-	for (size_t i = 0; i < m->sources.n; i++) {
-		struct source *s = &m->sources.v[i];
-
-		if (s->row != row)
-			continue;
-		s->groups =
-		    arena_alloc(&m->job.arena, (s->s.info.n_groups + 1) * sizeof(*s->groups));
-		for (uint32_t g = 0; g < s->s.info.n_groups; g++) {
-			struct rank_group group = s->s.info.groups[g];
-			uint32_t k;
-
-			group.name = merge_name(s, group.name);
-			group.desc = merge_name(s, group.desc);
-			for (k = 0; k < info->n_groups; k++)
-				if (info->groups[k].name == group.name &&
-				    info->groups[k].desc == group.desc &&
-				    info->groups[k].size == group.size &&
-				    members_same(&info->groups[k], &group))
-					break;
-			if (k == info->n_groups) {
-				if (group.ranks) {
-					uint32_t *copy = arena_alloc(&m->job.arena,
-								     group.n_ranks * sizeof(*copy));
-
-					memcpy(copy, group.ranks, group.n_ranks * sizeof(*copy));
-					group.ranks = copy;
-				}
-				info->groups[info->n_groups++] = group;
-			}
-			s->groups[g] = k;
-		}
-	}
-}
-
 struct group_table {
 	struct merge *m;
 	uint32_t *slots;
@@ -72,6 +21,8 @@ struct group_table {
 		size_t n, cap;
 	} * rows; /* by group, grown with groups */
 	size_t rows_cap;
+	uint32_t *first_named,
+	    *next_named; /* groups with members by name, NO_ID ends; see name_index */
 };
 
 static uint64_t group_hash(const struct rank_group *g)
@@ -130,12 +81,124 @@ static uint32_t table_group(struct group_table *t, const struct rank_group *key)
 	return (uint32_t)t->groups.n - 1;
 }
 
+static void table_done(struct group_table *t)
+{
+	for (size_t i = 0; i < t->groups.n; i++)
+		free(t->rows[i].v);
+	free(t->rows);
+	free(t->groups.v);
+	free(t->slots);
+	free(t->first_named);
+	free(t->next_named);
+}
+
+/* The groups of several sources of one row, each once. */
+static void groups_join(struct merge *m, struct rank_info *info, struct source *const *sources,
+			size_t n)
+{
+	struct group_table t = { .m = m };
+
+	for (size_t i = 0; i < n; i++)
+		for (uint32_t g = 0; g < sources[i]->s.info.n_groups; g++) {
+			struct rank_group key = sources[i]->s.info.groups[g];
+
+			key.name = merge_name(sources[i], key.name);
+			key.desc = merge_name(sources[i], key.desc);
+			sources[i]->groups[g] = table_group(&t, &key);
+		}
+	info->n_groups = (uint32_t)t.groups.n;
+	info->groups = arena_alloc(&m->job.arena, (t.groups.n + 1) * sizeof(*info->groups));
+	for (uint32_t i = 0; i < info->n_groups; i++) {
+		const struct job_group *g = &t.groups.v[i];
+
+		info->groups[i] =
+		    (struct rank_group){ g->name, g->desc, g->size, g->ranks, g->n_ranks };
+	}
+	table_done(&t);
+}
+
+/* The groups of a rank, and where each of its sources' groups is among them. Those of one source
+   differ already. Members lie in the sources, which live as long as the job. */
+static void row_groups(struct merge *m, struct source *const *sources, size_t n)
+{
+	struct rank_info *info = &m->job.ranks[sources[0]->row];
+	struct source *s = sources[0];
+
+	for (size_t i = 0; i < n; i++)
+		sources[i]->groups = arena_alloc(
+		    &m->job.arena, ((size_t)sources[i]->s.info.n_groups + 1) * sizeof(*s->groups));
+	if (n > 1) {
+		groups_join(m, info, sources, n);
+		return;
+	}
+	info->n_groups = s->s.info.n_groups;
+	info->groups =
+	    arena_alloc(&m->job.arena, ((size_t)info->n_groups + 1) * sizeof(*info->groups));
+	for (uint32_t g = 0; g < info->n_groups; g++) {
+		info->groups[g] = s->s.info.groups[g];
+		info->groups[g].name = merge_name(s, info->groups[g].name);
+		info->groups[g].desc = merge_name(s, info->groups[g].desc);
+		s->groups[g] = g;
+	}
+}
+
+static int source_row_order(const void *a, const void *b)
+{
+	const struct source *const *x = a, *const *y = b;
+
+	if ((*x)->row != (*y)->row)
+		return (*x)->row < (*y)->row ? -1 : 1;
+	return (*x)->key < (*y)->key ? -1 : (*x)->key > (*y)->key;
+}
+
+static void all_row_groups(struct merge *m)
+{
+	struct source **list = xmalloc((m->sources.n + 1) * sizeof(*list));
+	size_t n = 0;
+
+	for (size_t i = 0; i < m->sources.n; i++)
+		if (m->sources.v[i].row != NO_ID)
+			list[n++] = &m->sources.v[i];
+	qsort(list, n, sizeof(*list), source_row_order);
+	for (size_t i = 0, end; i < n; i = end) {
+		for (end = i + 1; end < n && list[end]->row == list[i]->row; end++)
+			;
+		row_groups(m, list + i, end - i);
+	}
+	free(list);
+}
+
 static bool has_member(const struct job_group *g, int64_t rank)
 {
-	for (uint32_t i = 0; i < g->n_ranks; i++)
-		if (g->ranks[i] == rank)
-			return true;
-	return false;
+	uint32_t low = 0, high = g->n_ranks;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (g->ranks[middle] < rank)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < g->n_ranks && g->ranks[low] == rank;
+}
+
+static void name_index(struct group_table *t)
+{
+	uint32_t n_names = t->m->job.names.n;
+
+	t->first_named = xmalloc(((size_t)n_names + 1) * sizeof(*t->first_named));
+	t->next_named = xmalloc((t->groups.n + 1) * sizeof(*t->next_named));
+	for (uint32_t i = 0; i < n_names; i++)
+		t->first_named[i] = NO_ID;
+	for (uint32_t i = 0; i < t->groups.n; i++) {
+		uint32_t name = t->groups.v[i].name;
+
+		if (name == NO_ID)
+			continue;
+		t->next_named[i] = t->first_named[name];
+		t->first_named[name] = i;
+	}
 }
 
 /* For a rank that names a group without its members: the one of that name that it is a member of.
@@ -145,11 +208,10 @@ static uint32_t stated_group(const struct group_table *t, const struct rank_grou
 {
 	uint32_t found = NO_ID;
 
-	for (uint32_t i = 0; i < t->groups.n; i++) {
+	for (uint32_t i = t->first_named[key->name]; i != NO_ID; i = t->next_named[i]) {
 		const struct job_group *g = &t->groups.v[i];
 
-		if (!g->ranks || g->name != key->name ||
-		    (key->desc != NO_ID && g->desc != NO_ID && g->desc != key->desc) ||
+		if ((key->desc != NO_ID && g->desc != NO_ID && g->desc != key->desc) ||
 		    (key->size && g->size != key->size) || !has_member(g, rank))
 			continue;
 		if (found != NO_ID)
@@ -215,12 +277,12 @@ void merge_groups(struct merge *m)
 	struct job *job = &m->job;
 
 	job->group_of = arena_alloc(&job->arena, (job->n_ranks + 1) * sizeof(*job->group_of));
-	for (uint32_t row = 0; row < job->n_ranks; row++) {
-		row_groups(m, row);
-		job->group_of[row] = arena_alloc(&job->arena, (job->ranks[row].n_groups + 1) *
-								  sizeof(**job->group_of));
-	}
+	all_row_groups(m);
+	for (uint32_t row = 0; row < job->n_ranks; row++)
+		job->group_of[row] = arena_alloc(
+		    &job->arena, ((size_t)job->ranks[row].n_groups + 1) * sizeof(**job->group_of));
 	rows_join(&t, true);
+	name_index(&t);
 	rows_join(&t, false);
 	job->n_groups = (uint32_t)t.groups.n;
 	job->groups = arena_alloc(&job->arena, (t.groups.n + 1) * sizeof(*job->groups));
@@ -235,10 +297,7 @@ void merge_groups(struct merge *m)
 			if (!n || g->rows[n - 1] != t.rows[i].v[k])
 				g->rows[n++] = t.rows[i].v[k];
 		g->n_rows = n;
-		free(t.rows[i].v);
 		group_settle(job, g);
 	}
-	free(t.rows);
-	free(t.groups.v);
-	free(t.slots);
+	table_done(&t);
 }

@@ -1,7 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* merge_inside.h - what merge.c and merge_groups.c share. */
+/* merge_inside.h - what merge.c, merge_settle.c and merge_groups.c share. */
 #pragma once
 #include "fold/merge.h"
+
+enum left_out {
+	LEFT_NOT,
+	LEFT_NO_STEPS,
+	LEFT_OTHER_WORLD,
+	LEFT_OTHER_RUN,
+	LEFT_COPY,
+	LEFT_DOUBLED,
+};
 
 struct source_step {
 	uint64_t number, offset;
@@ -11,7 +20,11 @@ struct source {
 	uint64_t key;
 	char *path;
 	struct rank_stream s;
-	uint32_t row;		   /* NO_ID: left out */
+	uint32_t row; /* NO_ID: left out */
+	enum left_out left;
+	uint32_t run;
+	size_t other;		   /* the source that stays in place of a copy or double */
+	size_t beside;		   /* files in its folder, 0: not counted */
 	struct source_step *steps; /* by number */
 	size_t n_steps, next;
 	uint32_t *names; /* of the stream -> of the job */
@@ -26,6 +39,8 @@ struct merge {
 	struct buf record;
 	uint64_t doubled_steps;
 };
+/* Says of each source whether it stays (left), and why not in warnings; job.world_size. */
+void merge_settle(struct merge *m);
 /* Fills ranks[].groups of the job's rows, sources[].groups, and the job's groups. */
 void merge_groups(struct merge *m);
 uint32_t merge_name(const struct source *s, uint32_t id);
