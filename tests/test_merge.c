@@ -152,6 +152,7 @@ static void add_at(struct merge *m, uint64_t key, const char *path, int64_t rank
 }
 
 #define DAY ((int64_t)86400 * 1000000000)
+#define NOW ((int64_t)1700000000 * 1000000000)
 
 /* Months apart: as many ranks in both, so the later one stays; one line names what does not. */
 static void of_two_runs_of_equal_size_the_later_one_stays(void **state)
@@ -187,7 +188,7 @@ static void traces_of_a_schedule_are_one_run(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 4; i++) {
-		int64_t at = i == 2 ? -365 * DAY : 0;
+		int64_t at = i == 2 ? NOW - 365 * DAY : NOW;
 
 		add_at(m, i, "a", i, 10, 12, at);
 		add_at(m, 10 + i, "b", i, 100, 102, at + DAY / 4);
@@ -208,13 +209,25 @@ static void a_week_without_a_trace_ends_a_run(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
-		add_at(m, i, "a", i, 10, 12, 0);
-		add_at(m, 10 + i, "b", i, 100, 102, 8 * DAY);
+		add_at(m, i, "a", i, 10, 12, NOW);
+		add_at(m, 10 + i, "b", i, 100, 102, NOW + 8 * DAY);
 	}
-	add_at(m, 20, "c", 2, 100, 102, 8 * DAY);
+	add_at(m, 20, "c", 2, 100, 102, NOW + 8 * DAY);
 	job = merge_job(m, NULL);
 	assert_int_equal(job->n_ranks, 3);
 	assert_int_equal(job->first_step, 100);
+	merge_free(m);
+}
+
+/* The base of its times came last and was cut off: rank 1 is of the job all the same. */
+static void a_trace_without_its_base_time_is_of_the_run(void **state)
+{
+	struct merge *m = merge_new();
+
+	(void)state;
+	add_at(m, 0, "a", 0, 10, 12, NOW);
+	add_at(m, 1, "b", 1, 5, 6, 1000);
+	assert_int_equal(merge_job(m, NULL)->n_ranks, 2);
 	merge_free(m);
 }
 
@@ -398,6 +411,7 @@ int main(void)
 		cmocka_unit_test(of_two_runs_of_equal_size_the_later_one_stays),
 		cmocka_unit_test(traces_of_a_schedule_are_one_run),
 		cmocka_unit_test(a_week_without_a_trace_ends_a_run),
+		cmocka_unit_test(a_trace_without_its_base_time_is_of_the_run),
 		cmocka_unit_test(a_restart_is_another_run),
 		cmocka_unit_test(groups_that_contradict_are_of_two_runs),
 		cmocka_unit_test(doubled_ranks_are_settled_by_folder),

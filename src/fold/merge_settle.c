@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #define CONSECUTIVE_NS ((uint64_t)7 * 86400 * 1000000000)
+#define EPOCH_NS       ((int64_t)1000000000 * 1000000000) /* below, times count from elsewhere */
 #define LOOK_BACK      64   /* earlier traces or runs of a rank that a trace is compared with */
 #define GROUPS_LOOK    1024 /* of a trace, when two are compared */
 #define NAMES_SAID     3
@@ -22,6 +23,13 @@
 static uint64_t behind(int64_t a, int64_t b)
 {
 	return b <= a ? 0 : (uint64_t)b - (uint64_t)a;
+}
+
+/* How long there was no trace; 0 if that cannot be told: a trace whose end is lost has lost what
+   its times count from. */
+static uint64_t silence(int64_t last, int64_t first)
+{
+	return MIN(last, first) < EPOCH_NS ? 0 : behind(last, first);
 }
 
 static uint64_t last_number(const struct source *s)
@@ -272,14 +280,14 @@ struct sorting {
 static bool goes_on(const struct source *before, const struct source *s, bool same_host)
 {
 	return s->steps[0].number > last_number(before) &&
-	       behind(before->s.info.last_ns, s->s.info.first_ns) <= CONSECUTIVE_NS &&
+	       silence(before->s.info.last_ns, s->s.info.first_ns) <= CONSECUTIVE_NS &&
 	       (!same_host || hosts_agree(before, s)) && groups_agree(before, s);
 }
 
 /* May the first file of a rank be of this run? Not if it has other steps, another week. */
 static bool is_near(const struct run *run, const struct source *s)
 {
-	return behind(run->last_ns, s->s.info.first_ns) <= CONSECUTIVE_NS ||
+	return s->s.no_marks || silence(run->last_ns, s->s.info.first_ns) <= CONSECUTIVE_NS ||
 	       (s->steps[0].number <= run->last_step && last_number(s) >= run->first_step);
 }
 
