@@ -9,7 +9,7 @@
 #include <math.h>
 
 #define STAGE_MIN      1.05 /* own work of the heaviest stage over the others' middle */
-#define SPREAD_MIN     0.08 /* of the step: the largest excess, mean over steps, for uneven work */
+#define SPREAD_MIN     0.05 /* of the step: the largest excess, mean over steps, for uneven work */
 #define SPREAD_MIN_CPU 0.25 /* the same where CPUs do the work and share them */
 #define SHARE_MAX      0.7  /* of that loss, with one rank among the most loaded */
 #define CHANGES_MIN    3u   /* of the most loaded rank */
@@ -128,6 +128,27 @@ static double share_of_most_loaded(const struct judge *j, struct entry *e)
 	return spread > 0 ? best / spread : 1;
 }
 
+/* How often the blame for compute passes from one set of ranks to another: machines do not take
+ * turns. */
+static uint32_t turns(const struct judge *j)
+{
+	const struct entry *before = NULL;
+	uint32_t n = 0;
+
+	for (uint32_t t = 0; t < j->n_steps; t++) {
+		const struct entry *now = NULL;
+
+		for (size_t i = 0; i < j->entries.n; i++)
+			if (j->entries.v[i].blame == BLAME_COMPUTE && j->entries.v[i].on[t])
+				now = now ? now : &j->entries.v[i];
+		if (!now)
+			continue;
+		n += before && before != now;
+		before = now;
+	}
+	return n;
+}
+
 /* Rank by rank and step by step somebody else has more to do. */
 bool imbalance_of_work(struct judge *j, struct entry *ret)
 {
@@ -144,6 +165,7 @@ bool imbalance_of_work(struct judge *j, struct entry *ret)
 	memset(rows, 1, j->n_rows);
 	e.on = arena_alloc(&j->job->arena, j->n_steps + 1);
 	restless = share_of_most_loaded(j, &e) <= SHARE_MAX && e.windows >= CHANGES_MIN;
+	restless |= turns(j) >= CHANGES_MIN;
 	for (size_t i = 0; i < j->entries.n; i++) {
 		const struct entry *own = &j->entries.v[i];
 

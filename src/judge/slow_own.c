@@ -84,31 +84,39 @@ static void reference_from_past(struct judge *j, uint32_t role, uint32_t row, co
 	}
 }
 
-/* How much more than usual the other roles worked at each step: the middle over their rows of what
-   each did against its own middle. All 1 if there are none. */
-static void common_work(const struct judge *j, uint32_t role, double *common)
+/* What each role needed at each step before roles are compared with their past: its reference, or
+   the work of its only row. [role * n_steps + step] */
+static double *role_levels(const struct judge *j, const uint32_t *size)
 {
-	_cleanup_free_ double *x = xmalloc((MAX(j->n_rows, j->n_steps) + 1) * sizeof(*x));
-	_cleanup_free_ double *middle = xcalloc(j->n_rows + 1, sizeof(*middle));
+	double *level = xcalloc((size_t)j->n_roles * j->n_steps + 1, sizeof(*level));
 
-	for (uint32_t row = 0; row < j->n_rows; row++) {
-		size_t n = 0;
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		for (uint32_t t = 0; t < j->n_steps; t++)
+			level[(size_t)j->role[row] * j->n_steps + t] =
+			    size[j->role[row]] > 1
+				? (double)ref_of(j, j->role[row], t)[BLAME_COMPUTE]
+				: fmax(0, (double)point_of(j, row, t)->part[BLAME_COMPUTE]);
+	return level;
+}
 
-		for (uint32_t t = 0; j->role[row] != role && t < j->n_steps; t++)
-			if (point_of(j, row, t)->own > 0)
-				x[n++] = (double)point_of(j, row, t)->part[BLAME_COMPUTE];
-		middle[row] = n ? lower_median(x, n) : 0;
+/* How much more than usual the other roles worked at each step: the middle over them of what each
+   needed against its own middle. All 1 if there are none. */
+static void common_work(const struct judge *j, uint32_t role, const double *level, double *common)
+{
+	_cleanup_free_ double *x = xmalloc((MAX(j->n_roles, j->n_steps) + 1) * sizeof(*x));
+	_cleanup_free_ double *middle = xcalloc(j->n_roles + 1, sizeof(*middle));
+
+	for (uint32_t other = 0; other < j->n_roles; other++) {
+		memcpy(x, level + (size_t)other * j->n_steps, j->n_steps * sizeof(*x));
+		middle[other] = other != role ? lower_median(x, j->n_steps) : 0;
 	}
 	for (uint32_t t = 0; t < j->n_steps; t++) {
 		size_t n = 0;
 
-		for (uint32_t row = 0; row < j->n_rows; row++)
-			if (middle[row] > 0 && point_of(j, row, t)->own > 0)
-				x[n++] =
-				    (double)point_of(j, row, t)->part[BLAME_COMPUTE] / middle[row];
+		for (uint32_t other = 0; other < j->n_roles; other++)
+			if (middle[other] > 0 && level[(size_t)other * j->n_steps + t] > 0)
+				x[n++] = level[(size_t)other * j->n_steps + t] / middle[other];
 		common[t] = n ? lower_median(x, n) : 1;
-		if (common[t] <= 0)
-			common[t] = 1;
 	}
 }
 
@@ -184,6 +192,7 @@ void own_references(struct judge *j)
 	_cleanup_free_ double *x = xmalloc((j->n_rows + 1) * sizeof(*x));
 	_cleanup_free_ double *common = xmalloc((j->n_steps + 1) * sizeof(*common));
 	_cleanup_free_ uint32_t *size = xcalloc(j->n_roles + 1, sizeof(*size));
+	_cleanup_free_ double *level = NULL;
 	_cleanup_free_ bool *role_seen = xcalloc(j->n_roles + 1, sizeof(*role_seen));
 
 	j->ref = xcalloc((size_t)j->n_roles * j->history * (BLAMES + 1), sizeof(*j->ref));
@@ -206,13 +215,14 @@ void own_references(struct judge *j)
 	for (uint32_t role = 0; role < j->n_roles; role++)
 		if (size[role] > 2)
 			keep_past_level(j, role);
+	level = role_levels(j, size);
 	for (uint32_t row = 0; row < j->n_rows; row++) {
 		uint32_t role = j->role[row];
 
 		if (size[role] != 1 && (j->n_roles < 2 || role_seen[role]))
 			continue;
 		role_seen[role] = true;
-		common_work(j, role, common);
+		common_work(j, role, level, common);
 		if (size[role] == 1)
 			reference_from_past(j, role, row, common);
 		else

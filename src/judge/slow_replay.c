@@ -215,33 +215,29 @@ struct replay *replay_build(struct judge *j, struct step *const *steps, const st
 	return r;
 }
 
+static bool is_peer(const struct judge *j, const struct replay *r, uint32_t row, uint32_t other)
+{
+	return j->role[other] == j->role[row] && r->end[other] >= 0 &&
+	       r->kinds[other] == r->kinds[row];
+}
+
 /* A row of the same role with the same kinds of collectives that is not mended itself, with the
-   middle own time of such; if all are mended, the middle of all. NO_ID if the row is the only one
-   of its kind.
- */
+   middle own time of such; NO_ID if all are mended or the row is the only one of its kind. */
 static uint32_t middling_peer(const struct judge *j, const struct replay *r, uint32_t row,
 			      const bool *mend)
 {
 	VEC(double) ends = { 0 };
 	uint32_t found = NO_ID;
+	double middle;
 
-	for (int strict = 1; strict >= 0 && found == NO_ID; strict--) {
-		double middle;
-
-		ends.n = 0;
-		for (uint32_t other = 0; other < r->n_rows; other++)
-			if (j->role[other] == j->role[row] && r->end[other] >= 0 &&
-			    r->kinds[other] == r->kinds[row] && (!strict || !mend[other]))
-				*vec_push(&ends) = r->end[other];
-		if (ends.n < (strict ? 1u : 2u))
-			continue;
-		middle = lower_median(ends.v, ends.n);
-		for (uint32_t other = 0; other < r->n_rows && found == NO_ID; other++)
-			if (j->role[other] == j->role[row] && !(r->end[other] < middle) &&
-			    !(r->end[other] > middle) && r->kinds[other] == r->kinds[row] &&
-			    (!strict || !mend[other]))
-				found = other;
-	}
+	for (uint32_t other = 0; other < r->n_rows; other++)
+		if (is_peer(j, r, row, other) && !mend[other])
+			*vec_push(&ends) = r->end[other];
+	middle = ends.n ? lower_median(ends.v, ends.n) : 0;
+	for (uint32_t other = 0; ends.n && other < r->n_rows && found == NO_ID; other++)
+		if (is_peer(j, r, row, other) && !mend[other] && !(r->end[other] < middle) &&
+		    !(r->end[other] > middle))
+			found = other;
 	free(ends.v);
 	return found;
 }
@@ -343,7 +339,7 @@ static void assume(struct run *u, const struct judge *j, uint32_t t, const struc
 		peer = middling_peer(j, r, row, w->rows);
 		if (peer != NO_ID)
 			u->source[row] = peer;
-		else if (r->end[row] > 0) /* nobody to compare with: its own past */
+		else if (r->end[row] > 0) /* nobody is left: what the role needs */
 			u->factor[row] *=
 			    fmin(1, (double)ref_of(j, j->role[row], t)[BLAMES] / r->end[row]);
 	} else if (t == 0 && j->n_steps < 3) {
