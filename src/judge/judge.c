@@ -34,6 +34,7 @@ struct judge *judge_new(struct job *job, const struct judge_options *options)
 	j->ranks = xcalloc(n, sizeof(*j->ranks));
 	j->caused = xcalloc(n, sizeof(*j->caused));
 	j->local_peers = xcalloc(job->n_groups + 1, sizeof(*j->local_peers));
+	j->useless_numbers = xcalloc(job->n_groups + 1, sizeof(*j->useless_numbers));
 	for (uint32_t row = 0; row < j->n_rows; row++) {
 		j->ranks[row].row = row;
 		j->details[row].w1_kernel = j->details[row].host_what = NO_ID;
@@ -333,6 +334,7 @@ struct judge *judge_free(struct judge *j)
 	free(j->ranks);
 	free(j->caused);
 	free(j->local_peers);
+	free(j->useless_numbers);
 	free(j->ref);
 	free(j);
 	return NULL;

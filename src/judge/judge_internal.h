@@ -202,7 +202,8 @@ struct judge {
 	struct point *points;	/* [row * history + step] */
 	size_t replay_bytes;
 
-	bool *local_peers; /* [job groups] peers of sends and receives count within the group */
+	bool *useless_numbers; /* [job groups] of this step: sequence numbers pair nobody */
+	bool *local_peers;     /* [job groups] peers of sends and receives count within the group */
 	VEC(struct link_unit) links;
 	struct intern link_ids; /* keys of links */
 	struct kernel_line *kernels;

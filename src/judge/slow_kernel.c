@@ -163,12 +163,14 @@ static void phase_details(struct row_detail *d, struct step *const *steps, const
 			for (uint32_t q = 0; q < steps[peers[k]]->n_phases; q++) {
 				const struct step_phase *o = &steps[peers[k]]->phases[q];
 
-				if (o->name == ph->name)
-					x[n++] = (double)(o->gpu_ns ? o->gpu_ns : o->exposed_ns);
+				if (o->name != ph->name)
+					continue;
+				x[n++] = (double)(o->gpu_ns ? o->gpu_ns : o->exposed_ns);
+				break; /* records from outside may have a name twice */
 			}
 		if (!n)
 			continue;
-		base = lower_median(x, MIN(n, n_peers));
+		base = lower_median(x, n);
 		line = detail_of(&d->phases.v, &d->phases.n, &d->phases.cap, ph->name);
 		if (line) {
 			line->excess_ns +=

@@ -81,6 +81,47 @@ static void note_local_peers(struct judge *j, struct step *const *steps)
 		}
 }
 
+/* Sequence numbers of a group pair its members only if their ranges of one step overlap. Where they
+   do not (a counter that a rank shares with other calls), the order has to do. */
+static void note_useless_numbers(struct judge *j, struct step *const *steps, struct arena *arena)
+{
+	uint32_t n = j->job->n_groups;
+	int64_t *low =
+	    arena_alloc(arena, (n + 1) * sizeof(*low)); /* the largest first number of a row */
+	int64_t *high = arena_alloc(arena, (n + 1) * sizeof(*high)); /* the smallest last one */
+	int64_t *first = arena_alloc(arena, (n + 1) * sizeof(*first));
+	int64_t *last = arena_alloc(arena, (n + 1) * sizeof(*last));
+
+	for (uint32_t g = 0; g < n; g++) {
+		low[g] = INT64_MIN;
+		high[g] = INT64_MAX;
+	}
+	for (uint32_t row = 0; row < j->n_rows; row++) {
+		const struct step *s = steps[row];
+
+		for (int pass = 0; pass < 3; pass++)
+			for (uint32_t i = 0; s && i < s->n_colls; i++) {
+				const struct step_coll *c = &s->colls[i];
+				uint32_t g = j->job->group_of[row][s->comms[c->comm].group];
+
+				if (c->seq < 0 || is_p2p(s->comms[c->comm].op))
+					continue;
+				if (pass == 0) {
+					first[g] = INT64_MAX;
+					last[g] = INT64_MIN;
+				} else if (pass == 1) {
+					first[g] = MIN(first[g], c->seq);
+					last[g] = MAX(last[g], c->seq);
+				} else {
+					low[g] = MAX(low[g], first[g]);
+					high[g] = MIN(high[g], last[g]);
+				}
+			}
+	}
+	for (uint32_t g = 0; g < n; g++)
+		j->useless_numbers[g] = low[g] > high[g];
+}
+
 /* The row at the other end of a send or receive; NO_ID if the trace does not tell. */
 static uint32_t peer_row(const struct judge *j, uint32_t row, uint32_t gid, int32_t peer)
 {
@@ -120,7 +161,7 @@ static struct key key_of(const struct judge *j, uint32_t row, const struct step 
 		k.kind = h; /* the n-th sent is the n-th received, whatever sizes the trace gives */
 		return k;
 	}
-	if (c->seq >= 0) {
+	if (c->seq >= 0 && !j->useless_numbers[gid]) {
 		k.kind = hash_mix(h, 1);
 		k.order = (uint64_t)c->seq;
 		return k;
@@ -134,7 +175,6 @@ static void number_in_order(const struct judge *j, struct step *const *steps, st
 {
 	uint64_t order = 0;
 
-	(void)j;
 	qsort(keys, n, sizeof(*keys), by_kind_row);
 	for (size_t i = 0; i < n; i++) {
 		const struct step *s = steps[keys[i].row];
@@ -143,7 +183,9 @@ static void number_in_order(const struct judge *j, struct step *const *steps, st
 		order = i && keys[i - 1].kind == keys[i].kind && keys[i - 1].row == keys[i].row
 			    ? order + 1
 			    : 0;
-		if (c->seq < 0 || is_p2p(s->comms[c->comm].op))
+		uint32_t gid = j->job->group_of[keys[i].row][s->comms[c->comm].group];
+
+		if (c->seq < 0 || j->useless_numbers[gid] || is_p2p(s->comms[c->comm].op))
 			keys[i].order = order;
 	}
 	qsort(keys, n, sizeof(*keys), by_kind_order);
@@ -359,6 +401,7 @@ void pair_step(struct judge *j, struct step *const *steps, struct pairing *ret)
 
 	*ret = (struct pairing){ 0 };
 	note_local_peers(j, steps);
+	note_useless_numbers(j, steps, &ret->arena);
 	for (uint32_t row = 0; row < j->n_rows; row++)
 		n += steps[row] ? steps[row]->n_colls : 0;
 	keys = xcalloc(n, sizeof(*keys));
@@ -428,6 +471,7 @@ static void join_pair(struct step *const *steps, struct pairing *p, struct loose
 
 static void pair_by_end(struct judge *j, struct step *const *steps, struct pairing *p, int64_t base)
 {
+	static const double slacks[] = { 2e3, 10e3, OVERLAP_SLACK_NS };
 	VEC(struct loose) loose = { 0 };
 	_cleanup_free_ uint32_t *place = xcalloc(j->n_rows, sizeof(*place));
 	_cleanup_free_ uint32_t *next = xcalloc(j->n_roles + 1, sizeof(*next));
@@ -453,15 +497,17 @@ static void pair_by_end(struct judge *j, struct step *const *steps, struct pairi
 	}
 	if (loose.n)
 		qsort(loose.v, loose.n, sizeof(*loose.v), by_end);
-	for (size_t i = 0; i < loose.n; i++)
-		for (size_t k = i + 1; k < loose.n && !loose.v[i].taken; k++) {
-			struct loose *a = &loose.v[i], *b = &loose.v[k];
-			uint32_t ra = j->role[a->row], rb = j->role[b->row];
+	for (size_t pass = 0; pass < ARRAY_SIZE(slacks); pass++) /* the closest ends first */
+		for (size_t i = 0; i < loose.n; i++)
+			for (size_t k = i + 1; k < loose.n && !loose.v[i].taken; k++) {
+				struct loose *a = &loose.v[i], *b = &loose.v[k];
+				uint32_t ra = j->role[a->row], rb = j->role[b->row];
 
-			if (b->end - a->end > OVERLAP_SLACK_NS)
-				break;
-			if (!b->taken && a->place == b->place && (ra == rb + 1 || rb == ra + 1))
-				join_pair(steps, p, a, b);
-		}
+				if (b->end - a->end > slacks[pass])
+					break;
+				if (!b->taken && a->place == b->place &&
+				    (ra == rb + 1 || rb == ra + 1))
+					join_pair(steps, p, a, b);
+			}
 	free(loose.v);
 }
