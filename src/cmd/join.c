@@ -3,6 +3,7 @@
 #include "cmd/join.h"
 #include "cmd/cmd.h"
 #include "cmd/records.h"
+#include "cmd/remarks.h"
 #include "base/pool.h"
 #include "base/progress.h"
 #include "read/read.h"
@@ -13,8 +14,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define LINES_OF_ONE 4 /* an archive can hold any number of what is worth a line */
 
 /* A trace as one worker left it, or the ranks of one file of step records. */
 struct part {
@@ -29,10 +28,10 @@ struct part {
 /* All that came of one input. Only the worker that has the input writes here. */
 struct slot {
 	VEC(struct part) parts;
-	VEC(char *) lines;     /* for stderr */
-	uint64_t unrelated;    /* members and files that are not ours */
-	char *first_unrelated; /* "path: why" */
-	struct fold *fold;     /* of the trace that is being read */
+	struct remarks remarks; /* for stderr */
+	uint64_t unrelated;	/* members and files that are not ours */
+	char *first_unrelated;	/* "path: why" */
+	struct fold *fold;	/* of the trace that is being read */
 	char *path;
 	enum input_kind kind;
 	struct records *records;
@@ -46,33 +45,24 @@ struct join_run {
 	struct progress progress;
 };
 
-static void slot_say(struct slot *slot, const char *format, ...) PRINTF_LIKE(2, 3);
-static void slot_say(struct slot *slot, const char *format, ...)
-{
-	va_list ap;
-	char *s;
-	int n;
-
-	va_start(ap, format);
-	n = vasprintf(&s, format, ap);
-	va_end(ap);
-	if (n < 0)
-		return;
-	/* a reader tells of a trace's end what it also returns */
-	if (slot->lines.n && !strcmp(slot->lines.v[slot->lines.n - 1], s))
-		free(s);
-	else
-		*vec_push(&slot->lines) = s;
-}
-
 static void slot_unrelated(struct slot *slot, const char *path, const char *why, bool said)
 {
 	if (said) {
-		slot_say(slot, "%s: %s", path, why);
+		remarks_add(&slot->remarks, path, why);
 		return;
 	}
 	if (!slot->unrelated++)
 		slot->first_unrelated = xasprintf("%s: %s", path, why);
+}
+
+static void slot_say_cut(struct slot *slot, const struct read_stats *stats)
+{
+	_cleanup_free_ char *text =
+	    xasprintf("cut off at its end, as if the job was killed while writing: %" PRIu64
+		      " events are whole, %" PRIu64 " bytes behind them are lost",
+		      stats->events, stats->lost_bytes);
+
+	remarks_add(&slot->remarks, slot->path, text);
 }
 
 static int records_bytes(void *user, const void *bytes, size_t len)
@@ -82,16 +72,17 @@ static int records_bytes(void *user, const void *bytes, size_t len)
 	return records_feed(slot->records, bytes, len);
 }
 
-/* After the last byte of a file of step records: its ranks become streams like those of traces. */
-static void slot_take_records(struct slot *slot, const char *path)
+/* After the last byte of a file of step records: its ranks become streams like those of traces.
+   why: what was wrong with the file, NULL if nothing was. */
+static void slot_take_records(struct slot *slot, const char *path, const char *why)
 {
 	struct part part = { .kind = INPUT_LKS };
 	struct error error = { "" };
 
 	part.path = xstrdup(path);
-	if (records_end(slot->records, &part.streams, &part.n_streams, &part.stats, &error) < 0 ||
-	    *error.text)
-		slot_say(slot, "%s: %s", path, error.text);
+	records_end(slot->records, &part.streams, &part.n_streams, &part.stats, &error);
+	if ((why && *why) || *error.text)
+		remarks_add(&slot->remarks, path, why && *why ? why : error.text);
 	slot->records = records_free(slot->records);
 	*vec_push(&slot->parts) = part;
 }
@@ -124,25 +115,22 @@ static void trace_end(void *user, const struct read_stats *stats, int status, co
 	struct error error;
 
 	if (slot->kind == INPUT_LKS) {
-		slot_take_records(slot, slot->path);
+		slot_take_records(slot, slot->path, why);
 		goto out;
 	}
 	if (!survey_host_of_name(slot->path, &hint.host, &hint.host_len))
 		hint.host = NULL;
 	if (status < 0) {
-		slot_say(slot, "%s", why && *why ? why : slot->path);
+		remarks_add(&slot->remarks, slot->path, why && *why ? why : strerror(-status));
 		goto out;
 	}
 	if (why && *why)
-		slot_say(slot, "%s", why);
+		remarks_add(&slot->remarks, slot->path, why);
 	else if (stats->skipped[SKIP_TRUNCATED])
-		slot_say(slot,
-			 "%s: cut off at its end, as if the job was killed while writing: %" PRIu64
-			 " events are whole, %" PRIu64 " bytes behind them are lost",
-			 slot->path, stats->events, stats->lost_bytes);
+		slot_say_cut(slot, stats);
 	stream = xcalloc(1, sizeof(*stream));
 	if (fold_finish(slot->fold, &hint, stream, &error) < 0) {
-		slot_say(slot, "%s: %s", slot->path, error.text);
+		remarks_add(&slot->remarks, slot->path, error.text);
 		free(stream);
 		goto out;
 	}
@@ -186,7 +174,8 @@ static void read_one(void *user, size_t i)
 		return;
 	}
 	if (read_input(input, &client, &error) < 0)
-		slot_say(slot, "%s", *error.text ? error.text : input->path);
+		remarks_add(&slot->remarks, input->path,
+			    *error.text ? error.text : "cannot be read");
 }
 
 static void read_stdin(struct slot *slot)
@@ -199,8 +188,8 @@ static void read_stdin(struct slot *slot)
 		if (records_bytes(slot, bytes, (size_t)n) < 0)
 			break;
 	if (n < 0)
-		slot_say(slot, "standard input: %s", strerror(errno));
-	slot_take_records(slot, "-");
+		remarks_add(&slot->remarks, "standard input", strerror(errno));
+	slot_take_records(slot, "-", NULL);
 }
 
 static void survey_all(struct join_run *run, char *const *paths, size_t n_paths, bool *ret_stdin)
@@ -247,27 +236,18 @@ static void read_all(struct join_run *run, bool from_stdin)
 
 static void say_lines(struct join_run *run)
 {
+	struct remarks all = { 0 };
 	const char *first = NULL;
 	uint64_t unrelated = 0;
 
 	for (size_t i = 0; i < run->n_slots; i++) {
-		struct slot *slot = &run->slots[i];
-
-		for (size_t k = 0; k < MIN(slot->lines.n, (size_t)LINES_OF_ONE); k++) {
-			_cleanup_free_ char *clean = clean_text(slot->lines.v[k]);
-
-			complain("%s", clean);
-		}
-		if (slot->lines.n > LINES_OF_ONE) {
-			const char *path = i < run->survey.n ? run->survey.inputs[i].path : "-";
-			_cleanup_free_ char *clean = clean_text(path);
-
-			complain("%s: %zu more like these", clean, slot->lines.n - LINES_OF_ONE);
-		}
-		unrelated += slot->unrelated;
+		remarks_join(&all, &run->slots[i].remarks);
+		unrelated += run->slots[i].unrelated;
 		if (!first)
-			first = slot->first_unrelated;
+			first = run->slots[i].first_unrelated;
 	}
+	remarks_say(&all);
+	remarks_done(&all);
 	if (unrelated) {
 		_cleanup_free_ char *clean = clean_text(first);
 
@@ -402,10 +382,8 @@ static void run_done(struct join_run *run)
 			free(slot->parts.v[k].path);
 			free(slot->parts.v[k].streams);
 		}
-		for (size_t k = 0; k < slot->lines.n; k++)
-			free(slot->lines.v[k]);
 		free(slot->parts.v);
-		free(slot->lines.v);
+		remarks_done(&slot->remarks);
 		free(slot->first_unrelated);
 	}
 	free(run->slots);

@@ -111,7 +111,8 @@ static int records_rank(void *user, const struct rank_info *info)
 	return 0;
 }
 
-/* The step under its rank's names; arrays that hold no names are shared with the original. */
+/* The step under its rank's names; arrays that hold no names are shared with the original. Phases
+   and kernels whose names lay in a lost block are left out: nothing can be compared with them. */
 static struct step step_renamed(struct records *r, struct record_rank *rank, struct arena *arena,
 				const struct step *step)
 {
@@ -120,10 +121,17 @@ static struct step step_renamed(struct records *r, struct record_rank *rank, str
 	own.host_what = rank_name(r, rank, step->host_what);
 	own.phases = arena_copy(arena, step->phases, step->n_phases * sizeof(*step->phases));
 	own.kernels = arena_copy(arena, step->kernels, step->n_kernels * sizeof(*step->kernels));
-	for (uint32_t i = 0; i < own.n_phases; i++)
-		own.phases[i].name = rank_name(r, rank, own.phases[i].name);
-	for (uint32_t i = 0; i < own.n_kernels; i++)
-		own.kernels[i].name = rank_name(r, rank, own.kernels[i].name);
+	own.n_phases = own.n_kernels = 0;
+	for (uint32_t i = 0; i < step->n_phases; i++) {
+		own.phases[own.n_phases] = step->phases[i];
+		own.phases[own.n_phases].name = rank_name(r, rank, step->phases[i].name);
+		own.n_phases += step->phases[i].name != NO_ID;
+	}
+	for (uint32_t i = 0; i < step->n_kernels; i++) {
+		own.kernels[own.n_kernels] = step->kernels[i];
+		own.kernels[own.n_kernels].name = rank_name(r, rank, step->kernels[i].name);
+		own.n_kernels += step->kernels[i].name != NO_ID;
+	}
 	return own;
 }
 
@@ -147,6 +155,7 @@ static int records_step(void *user, const struct rank_info *info, const struct s
 	if (status >= 0)
 		status =
 		    spool_write(&rank->stream.steps, r->encoded.data, r->encoded.len, &r->error);
+	rank->stream.no_marks |= (step->flags & STEP_WHOLE_FILE) != 0;
 	rank->stream.n_steps++;
 	r->n_steps++;
 	buf_done(&head);

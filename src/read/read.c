@@ -62,8 +62,10 @@ static int read_records(const struct read_client *client, const char *path, stru
 	if (r < 0)
 		return r;
 	buf = xmalloc(READ_RECORD_BYTES);
-	while ((n = input_read(in, buf, READ_RECORD_BYTES)) > 0 && r >= 0)
-		r = client->records(client->user, buf, (size_t)n);
+	/* What the client does not take it says itself. */
+	while ((n = input_read(in, buf, READ_RECORD_BYTES)) > 0 &&
+	       client->records(client->user, buf, (size_t)n) >= 0)
+		;
 	if (n < 0)
 		r = (int)n;
 	stats.bytes = input_bytes_text(in);

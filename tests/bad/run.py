@@ -307,7 +307,7 @@ def trace_without_events(base, folder):
 
 def events_that_are_no_list(base, folder):
     hurt(base, folder, '{"schemaVersion": 1, "traceEvents": {"ph": "X"}}')
-    return Want(says=())
+    return Want(lines=1)
 
 
 def nothing_there(base, folder):
@@ -461,7 +461,14 @@ def archive_of_a_hundred_thousand_nothings(base, folder):
     with tarfile.open(os.path.join(folder, 'job.tar.gz'), 'w:gz', compresslevel=1) as t:
         for i in range(100000):
             t.addfile(tarfile.TarInfo(f'empty/{i}'))
-    return Want(says=(), lines=8, seconds=30)
+    return Want(says=('100000 files', 'empty/0'), lines=1, seconds=30)
+
+
+def folder_of_a_thousand_nothings(base, folder):
+    base.put(folder)
+    for i in range(1000):
+        write(os.path.join(folder, f'rank{i + 4}.json'), '')
+    return Want(says=('1000 files', 'rank4.json'), lines=1)
 
 
 # -- gigabytes
@@ -503,7 +510,7 @@ SHORT = [truncated_json, truncated_gzip, truncated_in_the_head, rotten_gzip, gzi
          names_that_lie, trace_without_events, events_that_are_no_list, nothing_there, fifo, fifo_by_name, link_to_a_device,
          device_by_name, links_in_a_circle, deep_folders, unreadable_file, names_that_would_paint_the_terminal, two_files_of_one_rank, two_jobs_mixed,
          two_jobs_of_the_same_size, many_small_files, archive_with_odd_members, truncated_archive, truncated_zip, archive_of_an_archive,
-         archive_of_a_hundred_thousand_nothings]
+         archive_of_a_hundred_thousand_nothings, folder_of_a_thousand_nothings]
 LONG = [string_of_a_gigabyte, decompression_bomb, decompression_bomb_of_events]
 
 
@@ -562,6 +569,8 @@ def faults(base_answer, want, status, out, err, memory):
         yield 'a sanitizer speaks: ' + err[:300]
     if len(lines) > want.lines:
         yield f'{len(lines)} lines on stderr'
+    if len(set(lines)) < len(lines):
+        yield 'a line on stderr twice'
     if any(ord(c) < 32 and c != '\n' for c in err):
         yield 'control characters on stderr'
     for name in want.says:
