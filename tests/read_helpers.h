@@ -50,10 +50,19 @@ struct told {
 
 static inline int told_event(void *user, const struct trace_event *e)
 {
-	static const char *const kinds[EVENT_KINDS] = { "kernel",	  "copy", "set",
-							"launch",	  "sync", "annotation",
-							"gpu_annotation", "op",	  "python",
-							"collective" };
+	static const char *const kinds[EVENT_KINDS] = {
+		[EVENT_KERNEL] = "kernel",
+		[EVENT_COPY] = "copy",
+		[EVENT_SET] = "set",
+		[EVENT_TASK] = "task",
+		[EVENT_LAUNCH] = "launch",
+		[EVENT_SYNC] = "sync",
+		[EVENT_ANNOTATION] = "annotation",
+		[EVENT_GPU_ANNOTATION] = "gpu_annotation",
+		[EVENT_OP] = "op",
+		[EVENT_PYTHON] = "python",
+		[EVENT_COLLECTIVE] = "collective",
+	};
 	struct told *t = user;
 	const struct comm_args *c = e->comm;
 	char line[4096];

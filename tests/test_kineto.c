@@ -544,9 +544,66 @@ static void shared_traces_have_their_published_counts(void **state)
 	}
 }
 
+/* Events of one meaning each, in layouts that differ where a reader which expects the last one's
+   would go wrong. */
+static const char *const layouts[] = {
+	"{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"a\", \"pid\": 1, \"tid\": 2, \"ts\": 10, "
+	"\"dur\": 1, \"args\": {\"device\": 0, \"stream\": 7, \"correlation\": 5}}",
+	"{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"b\",\"pid\":1,\"tid\":2,\"ts\":11,\"dur\":2,"
+	"\"args\":{\"stream\":8,\"device\":1,\"correlation\":6}}",
+	"{\n                    \"ph\":  \"X\",\n                    \"cat\":  \"kernel\",\n"
+	"          \"name\":   \"c\",\n\t\"pid\"\n:\n1\n,\n\"tid\" : 2 , \"ts\": 12.5, \"dur\": "
+	"0.25,"
+	"                                                        \"args\":\n{ \"device\":   2,"
+	"                                                        \"stream\": 9.0,\n"
+	"                                   \"correlation\": 12345678901}}",
+	"{\"ph\": \"X\", \"name\": \"d\", \"cat\": \"kernel\", \"tid\": 2, \"pid\": 1, \"dur\": "
+	"1.5, "
+	"\"ts\": 13, \"args\": {\"correlation\": 7, \"grid\": [1, 2, 3], \"x\": [\"]\", {\"}\": "
+	"1}], "
+	"\"device\": 3, \"y\": 0.125, \"stream\": 10}}",
+	"{\"ph\": \"X\", \"cat\": \"kernel\", \"names\": \"x\", \"name\": \"e\", \"pid\": 1, "
+	"\"ts\": 14, "
+	"\"args\": {\"device\": 0, \"streams\": 4, \"stream\": \"11\", \"correlation\": null}}",
+	"{\"args\": {\"device\": 5, \"stream\": 7}, \"ph\": \"X\", \"cat\": \"kernel\", \"name\": "
+	"\"f\", "
+	"\"pid\": 1, \"tid\": 2, \"ts\": 15, \"dur\": 1.25,}",
+	"{\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"cudaLaunchKernel\", \"pid\": 1, "
+	"\"tid\": 2, \"ts\": 9, \"dur\": 1, \"args\": {\"correlation\": 5}}",
+	"{\"ph\": \"s\", \"id\": 5, \"pid\": 1, \"tid\": 2, \"ts\": 9, \"cat\": \"ac2g\"}",
+	"{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"g\", \"pid\": 1, \"tid\": 2, \"ts\": 16, "
+	"\"dur\": 1, \"args\": {}}",
+	"{}",
+};
+
+static void an_event_is_read_the_same_behind_any_other(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(layouts) * ARRAY_SIZE(layouts); i++) {
+		const char *a = layouts[i / ARRAY_SIZE(layouts)];
+		const char *b = layouts[i % ARRAY_SIZE(layouts)];
+		char *both = xasprintf(HEAD "%s,\n%s,\n%s" TAIL, a, b, a), *alone, *want;
+		struct told t, u;
+
+		alone = xasprintf(HEAD "%s" TAIL, a);
+		told_text(&t, alone, strlen(alone));
+		free(alone);
+		alone = xasprintf(HEAD "%s" TAIL, b);
+		told_text(&u, alone, strlen(alone));
+		want = xasprintf("%s%s%s", told_lines(&t), told_lines(&u), told_lines(&t));
+		expect_lines(both, want);
+		told_done(&t);
+		told_done(&u);
+		free(alone);
+		free(want);
+		free(both);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_event_is_read_the_same_behind_any_other),
 		cmocka_unit_test(every_kind_is_told),
 		cmocka_unit_test(meta_is_told_wherever_it_stands),
 		cmocka_unit_test(missing_rank_is_not_rank_0),

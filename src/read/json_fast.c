@@ -220,12 +220,42 @@ const char *json_skip_object(const char *p, const char *end, unsigned depth)
 }
 #endif
 
-/* Arrays are rare among what is skipped and short: one character at a time. */
+/* Behind the bracket that ends an array of numbers, which most arrays are, or NULL. */
+static const char *skip_flat_array(const char *p, const char *end)
+{
+#ifdef __SSE2__
+	const __m128i low = _mm_set1_epi8(0x20), close = _mm_set1_epi8('}');
+	const __m128i open = _mm_set1_epi8('{'), quote = _mm_set1_epi8('"');
+
+	for (; p < end; p += 16) {
+		__m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
+		__m128i either = _mm_or_si128(v, low); /* makes ] a } and [ a { */
+		__m128i mark = _mm_or_si128(
+		    _mm_cmpeq_epi8(v, quote),
+		    _mm_or_si128(_mm_cmpeq_epi8(either, close), _mm_cmpeq_epi8(either, open)));
+		unsigned at = (unsigned)_mm_movemask_epi8(mark);
+
+		if (at) {
+			p += __builtin_ctz(at);
+			return *p == ']' ? p + 1 : NULL;
+		}
+	}
+#else
+	(void)p;
+	(void)end;
+#endif
+	return NULL;
+}
+
+/* Any array, one character at a time. */
 static const char *skip_array(const char *p, const char *end)
 {
+	const char *flat = skip_flat_array(p, end);
 	unsigned depth = 1;
 	bool plain;
 
+	if (flat)
+		return flat;
 	while (p < end) {
 		switch (*p++) {
 		case '[':
@@ -257,6 +287,32 @@ static const char *skip_array(const char *p, const char *end)
 	return NULL;
 }
 
+/* A number or a word, up to what may follow it. */
+static const char *skip_bare(const char *p, const char *end)
+{
+#ifdef __SSE2__
+	const __m128i low = _mm_set1_epi8(0x20), close = _mm_set1_epi8('}');
+	const __m128i comma = _mm_set1_epi8(','), quote = _mm_set1_epi8('"');
+
+	for (; p < end; p += 16) {
+		__m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
+		__m128i stop =
+		    _mm_or_si128(_mm_cmpeq_epi8(_mm_or_si128(v, low), close),
+				 _mm_or_si128(_mm_cmpeq_epi8(v, comma), _mm_cmpeq_epi8(v, quote)));
+		unsigned at = (unsigned)_mm_movemask_epi8(stop);
+
+		if (at) {
+			p += __builtin_ctz(at);
+			break;
+		}
+	}
+#else
+	while (p < end && *p != ',' && *p != '}' && *p != ']' && *p != '"')
+		p++;
+#endif
+	return p < end && *p != '"' ? p : NULL;
+}
+
 const char *json_skip_value(const char *p, const char *end)
 {
 	bool plain;
@@ -270,9 +326,7 @@ const char *json_skip_value(const char *p, const char *end)
 		p = json_string_end(p + 1, end, &plain);
 		return p ? p + 1 : NULL;
 	default:
-		while (p < end && *p != ',' && *p != '}' && *p != ']' && *p != '"')
-			p++;
-		return p < end && *p != '"' ? p : NULL;
+		return skip_bare(p, end);
 	}
 }
 

@@ -184,10 +184,10 @@ static inline enum json_number json_number(const char **at, const char *end, uns
 	if (*p == '.') {
 		w = json_load64(p + 1);
 		n = json_digits_in(w);
-		if (n != 3 || scale != 3)
+		if (n - 1 > 2 || scale != 3)
 			return json_number_slow(at, end, scale, ret);
-		v += json_digits_value(w, 3);
-		p += 4;
+		v += json_digits_value(w, n) * power10[3 - n];
+		p += 1 + n;
 	}
 	if ((*p | 0x20) == 'e')
 		return json_number_slow(at, end, scale, ret);

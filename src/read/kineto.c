@@ -44,6 +44,7 @@ struct kineto {
 	struct read_stats *stats;
 	struct meta_builder meta;
 	struct buf copy, key, text;
+	struct key_guesses *guesses;
 	struct known_name *known; /* by id */
 	uint32_t n_known;
 	uint64_t whole_end; /* in the text, behind the last whole event */
@@ -363,7 +364,7 @@ static int deliver(struct kineto *k, struct event_fields *f, const char *end)
 	e.start_ns = f->ts_ns;
 	f->bad_numbers = 0;
 	if (wants_args(k, f, e.name)) {
-		if (!event_args(end, k->sink->names, f)) {
+		if (!event_args(end, k->sink->names, k->guesses, f)) {
 			k->stats->events--;
 			return 1;
 		}
@@ -455,7 +456,8 @@ static int event_careful(struct kineto *k, enum step *ret)
 		return 0;
 	}
 	text = (const char *)k->copy.data;
-	if (r == JSON_COPIED && *text == '{' && event_parse(text + 1, text + k->copy.len, &f)) {
+	if (r == JSON_COPIED && *text == '{' &&
+	    event_parse(text + 1, text + k->copy.len, k->guesses, &f)) {
 		int e = deliver(k, &f, text + k->copy.len);
 
 		if (e < 0)
@@ -474,11 +476,11 @@ static int event_any(struct kineto *k, enum step *ret)
 {
 	struct json_window *w = &k->w;
 	struct event_fields f;
-	const char *next = event_parse(w->p + 1, w->end, &f);
+	const char *next = event_parse(w->p + 1, w->end, k->guesses, &f);
 	int r;
 
 	if (!next && !w->eof && (size_t)(w->end - w->p) < w->cap / 2 && json_window_fill(w))
-		next = event_parse(w->p + 1, w->end, &f);
+		next = event_parse(w->p + 1, w->end, k->guesses, &f);
 	if (next) {
 		r = deliver(k, &f, next);
 		if (r <= 0) {
@@ -626,6 +628,7 @@ int kineto_read(struct input *in, const struct kineto_options *options, struct t
 	struct kineto k = { .sink = sink, .stats = stats };
 	int r;
 
+	k.guesses = xcalloc(1, sizeof(*k.guesses));
 	json_window_init(&k.w, in, options ? options->window_bytes : 0);
 	meta_init(&k.meta, sink->names);
 	r = read_document(&k, reterr);
@@ -638,6 +641,7 @@ int kineto_read(struct input *in, const struct kineto_options *options, struct t
 	buf_done(&k.copy);
 	buf_done(&k.key);
 	buf_done(&k.text);
+	free(k.guesses);
 	free(k.known);
 	return r;
 }

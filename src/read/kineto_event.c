@@ -212,101 +212,183 @@ static const char *pass_over(const char *p, const char *end, struct event_fields
 	return p ? json_skip_object(p, end, 1) : NULL;
 }
 
-/* A member that is none of ours. p is at the key's opening quote. */
-static const char *parse_other(const char *p, const char *end)
+/*
+ * A writer puts the same keys in the same order, with the same white space, into every event of a
+ * kind. So what stood between two values the last time is compared as a whole, 16 bytes at once,
+ * before it is looked at; only what is equal is believed, hence a wrong guess costs time alone.
+ */
+static inline bool guess_fits(const struct key_guess *g, const char *p)
+{
+#ifdef __SSE2__
+	const char *text = g->text, *value = p + g->len;
+
+	for (;; p += 16, text += 16) {
+		__m128i seen = _mm_loadu_si128((const __m128i *)(const void *)p);
+		__m128i want = _mm_loadu_si128((const __m128i *)(const void *)text);
+		unsigned same = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(seen, want));
+
+		if (value - p <= 16)
+			return !(g->last & ~same) && (unsigned char)*value > ' ';
+		if (same != 0xffff)
+			return false;
+	}
+#else
+	return !memcmp(p, g->text, g->len) && (unsigned char)p[g->len] > ' ';
+#endif
+}
+
+static void guess_learn(struct key_guess *g, const char *from, const char *value, int meaning)
+{
+	size_t len = (size_t)(value - from);
+
+	if (len >= GUESS_BYTES)
+		return;
+	memcpy(g->text, from, GUESS_BYTES);
+	g->last = (1u << ((len - 1) % 16 + 1)) - 1;
+	g->len = (uint8_t)len;
+	g->meaning = (uint8_t)meaning;
+}
+
+/* The next key's quote. p is behind the last value, or behind the brace if it is the first. NULL at
+   the end: then *ret_end is behind the closing brace, or NULL if the careful way must look. */
+static const char *next_key(const char *p, const char *end, bool first, const char **ret_end)
+{
+	p = json_skip_space(p, end);
+	*ret_end = NULL;
+	if (!first && *p == ',')
+		p = json_skip_space(p + 1, end);
+	else if (!first && *p != '}')
+		return NULL;
+	if (*p == '"')
+		return p;
+	if (*p == '}') /* empty, or a comma too many */
+		*ret_end = p + 1;
+	return NULL;
+}
+
+enum member {
+	MEMBER_UNKNOWN,
+	MEMBER_PH,
+	MEMBER_CATEGORY,
+	MEMBER_NAME,
+	MEMBER_PID,
+	MEMBER_TID,
+	MEMBER_TS,
+	MEMBER_DUR,
+	MEMBER_ARGS,
+	MEMBER_OTHER,
+};
+
+/* The member's key, by its first four characters; those of three letters with their quote. */
+static enum member member_of(const char *p)
+{
+	uint32_t w = load32(p + 1);
+
+	switch (w & WORD_FIRST3) {
+	case WORD('p', 'h', '"', 0) & WORD_FIRST3:
+		return MEMBER_PH;
+	case WORD('t', 's', '"', 0) & WORD_FIRST3:
+		return MEMBER_TS;
+	default:
+		break;
+	}
+	switch (w) {
+	case WORD('c', 'a', 't', '"'):
+		return MEMBER_CATEGORY;
+	case WORD('n', 'a', 'm', 'e'):
+		return p[5] == '"' ? MEMBER_NAME : MEMBER_OTHER;
+	case WORD('p', 'i', 'd', '"'):
+		return MEMBER_PID;
+	case WORD('t', 'i', 'd', '"'):
+		return MEMBER_TID;
+	case WORD('d', 'u', 'r', '"'):
+		return MEMBER_DUR;
+	case WORD('a', 'r', 'g', 's'):
+		return p[5] == '"' ? MEMBER_ARGS : MEMBER_OTHER;
+	default:
+		return MEMBER_OTHER;
+	}
+}
+
+/* The value of the member whose key is at p; NULL: careful way. */
+static const char *value_of(const char *p, const char *end)
 {
 	bool plain;
 
 	p = json_string_end(p + 1, end, &plain);
-	p = p ? behind_colon(p, end) : NULL;
-	return p ? json_skip_value(p, end) : NULL;
+	return p ? behind_colon(p, end) : NULL;
 }
 
-/* The member's key, by its first four characters; those of three letters with their quote. */
-static inline uint32_t key_at(const char *p)
-{
-	uint32_t w = load32(p + 1);
-
-	if ((w & WORD_FIRST3) == (WORD('p', 'h', '"', 0) & WORD_FIRST3) ||
-	    (w & WORD_FIRST3) == (WORD('t', 's', '"', 0) & WORD_FIRST3))
-		return w & WORD_FIRST3;
-	return w;
-}
-
-const char *event_parse(const char *p, const char *end, struct event_fields *f)
+const char *event_parse(const char *p, const char *end, struct key_guesses *guesses,
+			struct event_fields *f)
 {
 	f->have = 0;
 	f->ph = 0;
 	f->category = CATEGORY_NONE;
 	f->bad_numbers = 0;
-	for (;;) {
-		const char *value;
+	for (struct key_guess *g = guesses->member;; g += g < &guesses->member[GUESS_MEMBERS - 1]) {
+		enum member member = (enum member)g->meaning;
 
-		p = json_skip_space(p, end);
-		if (*p != '"')
-			return *p == '}' ? p + 1 : NULL; /* empty, or a comma too many */
-		switch (key_at(p)) {
-		case WORD('p', 'h', '"', 0) & WORD_FIRST3:
-			value = behind_colon(p + 3, end);
-			p = value ? parse_phase(value, end, f) : NULL;
+		if (member && guess_fits(g, p)) {
+			p += g->len;
+		} else {
+			const char *from = p, *after;
+
+			p = next_key(p, end, g == guesses->member, &after);
+			if (!p)
+				return after;
+			member = member_of(p);
+			p = value_of(p, end);
+			if (!p)
+				return NULL;
+			guess_learn(g, from, p, (int)member);
+		}
+		switch (member) {
+		case MEMBER_PH:
+			p = parse_phase(p, end, f);
 			if (f->ph != 'X' && f->have & FIELD_PH)
 				return pass_over(p, end, f);
 			break;
-		case WORD('c', 'a', 't', '"'):
-			value = behind_colon(p + 4, end);
-			p = value ? parse_category(value, end, f) : NULL;
+		case MEMBER_CATEGORY:
+			p = parse_category(p, end, f);
 			if (f->category == CATEGORY_NONE && f->have & FIELD_CATEGORY)
 				return pass_over(p, end, f);
 			break;
-		case WORD('n', 'a', 'm', 'e'):
-			value = p[5] == '"' ? behind_colon(p + 5, end) : NULL;
-			p = value ? parse_name(value, end, f) : parse_other(p, end);
+		case MEMBER_NAME:
+			p = parse_name(p, end, f);
 			break;
-		case WORD('p', 'i', 'd', '"'):
-			value = behind_colon(p + 4, end);
-			p = value ? parse_id(value, end, &f->pid) : NULL;
+		case MEMBER_PID:
+			p = parse_id(p, end, &f->pid);
 			f->have |= FIELD_PID;
 			break;
-		case WORD('t', 'i', 'd', '"'):
-			value = behind_colon(p + 4, end);
-			p = value ? parse_id(value, end, &f->tid) : NULL;
+		case MEMBER_TID:
+			p = parse_id(p, end, &f->tid);
 			f->have |= FIELD_TID;
 			break;
-		case WORD('t', 's', '"', 0) & WORD_FIRST3:
-			value = behind_colon(p + 3, end);
-			p = value ? parse_time(value, end, f, FIELD_BAD_TS, &f->ts_ns) : NULL;
+		case MEMBER_TS:
+			p = parse_time(p, end, f, FIELD_BAD_TS, &f->ts_ns);
 			f->have |= FIELD_TS;
 			break;
-		case WORD('d', 'u', 'r', '"'):
-			value = behind_colon(p + 4, end);
-			p = value ? parse_time(value, end, f, FIELD_BAD_DUR, &f->dur_ns) : NULL;
+		case MEMBER_DUR:
+			p = parse_time(p, end, f, FIELD_BAD_DUR, &f->dur_ns);
 			f->have |= FIELD_DUR;
 			break;
-		case WORD('a', 'r', 'g', 's'):
-			value = p[5] == '"' ? behind_colon(p + 5, end) : NULL;
-			if (value && *value == '{') {
-				f->args = value + 1;
+		case MEMBER_ARGS:
+			if (*p == '{') {
+				f->args = p + 1;
 				f->have |= FIELD_ARGS;
 				/* They come last as a rule: with all else known, on to the end. */
 				if (!(~f->have & FIELDS_BEFORE_ARGS))
-					return json_skip_object(value + 1, end, 2);
+					return json_skip_object(p + 1, end, 2);
 			}
-			p = value ? json_skip_value(value, end) : parse_other(p, end);
+			p = json_skip_value(p, end);
 			break;
 		default:
-			p = parse_other(p, end);
+			p = json_skip_value(p, end);
 			break;
 		}
 		if (!p)
 			return NULL;
-		if (*p != ',') {
-			p = json_skip_space(p, end);
-			if (*p == '}')
-				return p + 1;
-			if (*p != ',')
-				return NULL;
-		}
-		p++;
 	}
 }
 
@@ -519,10 +601,54 @@ static void arg_value(struct event_fields *f, struct intern *names, enum arg arg
 	}
 }
 
-bool event_args(const char *end, struct intern *names, struct event_fields *f)
+/* Behind the value at p, which is of no interest or was taken; most are short numbers. */
+static inline const char *pass_value(const char *p, const char *end)
+{
+	unsigned n = json_digits_in(json_load64(p));
+
+	if (n - 1 < 7 && (p[n] == ',' || p[n] == '}' || (unsigned char)p[n] <= ' '))
+		return p + n;
+	return json_skip_value(p, end);
+}
+
+static bool args_walk(const char *end, struct intern *names, struct key_guess *guess,
+		      struct event_fields *f)
 {
 	const char *p = f->args;
 
+	for (struct key_guess *g = guess;; g += g < &guess[GUESS_ARGS - 1]) {
+		const char *value;
+		enum arg arg;
+
+		if (g->len && guess_fits(g, p)) {
+			arg = (enum arg)g->meaning;
+			value = p + g->len;
+		} else {
+			const char *key = next_key(p, end, g == guess, &value);
+			bool plain;
+
+			if (!key)
+				return value != NULL;
+			value = json_string_end(key + 1, end, &plain);
+			if (!value)
+				return false;
+			arg = (enum arg)meaning_of(args, key + 1, (size_t)(value - key - 1));
+			value = behind_colon(value, end);
+			if (!value)
+				return false;
+			guess_learn(g, p, value, (int)arg);
+		}
+		p = pass_value(value, end);
+		if (!p)
+			return false;
+		if (arg != ARG_OTHER)
+			arg_value(f, names, arg, value, end, (size_t)(p - value));
+	}
+}
+
+bool event_args(const char *end, struct intern *names, struct key_guesses *guesses,
+		struct event_fields *f)
+{
 	f->comm = (struct comm_args){ .group = NO_ID,
 				      .group_desc = NO_ID,
 				      .ranks = NO_ID,
@@ -537,29 +663,5 @@ bool event_args(const char *end, struct intern *names, struct event_fields *f)
 	f->dims_elements[0] = f->dims_elements[1] = -1;
 	if (!(f->have & FIELD_ARGS))
 		return true;
-	for (;;) {
-		const char *key, *value;
-		enum arg arg;
-		bool plain;
-
-		p = json_skip_space(p, end);
-		if (*p != '"')
-			return *p == '}';
-		key = p + 1;
-		p = json_string_end(key, end, &plain);
-		if (!p)
-			return false;
-		arg = (enum arg)meaning_of(args, key, (size_t)(p - key));
-		value = behind_colon(p, end);
-		p = value ? json_skip_value(value, end) : NULL;
-		if (!p)
-			return false;
-		if (arg != ARG_OTHER)
-			arg_value(f, names, arg, value, end, (size_t)(p - value));
-		p = json_skip_space(p, end);
-		if (*p == ',')
-			p++;
-		else if (*p != '}')
-			return false;
-	}
+	return args_walk(end, names, guesses->arg[f->category], f);
 }

@@ -20,6 +20,7 @@ enum category {
 	CATEGORY_OP,
 	CATEGORY_OPERATOR, /* of 2021: operators and annotations alike */
 	CATEGORY_PYTHON,
+	CATEGORIES,
 };
 
 enum field_bit {
@@ -60,11 +61,28 @@ struct event_fields {
 	int64_t dims_elements[2]; /* of the first two entries of "Input Dims"; -1: none */
 };
 
+/* What stands between the values of an event, white space and key, as it was met last. */
+#define GUESS_BYTES   48u /* the longest, and one more; no more than JSON_PAD */
+#define GUESS_MEMBERS 10u
+#define GUESS_ARGS    32u
+struct key_guess {
+	char text[GUESS_BYTES];
+	uint32_t last;	 /* of its last 16 bytes or less, those that count */
+	uint8_t len;	 /* 0: nothing was met */
+	uint8_t meaning; /* of the key */
+};
+struct key_guesses {
+	struct key_guess member[GUESS_MEMBERS];	      /* by position in the event */
+	struct key_guess arg[CATEGORIES][GUESS_ARGS]; /* by position in its arguments */
+};
+
 /* One event, p behind its opening brace; returns behind the closing one, NULL if the careful way
    must look. Events that are not of interest are skipped as soon as that is clear. */
-const char *event_parse(const char *p, const char *end, struct event_fields *f);
+const char *event_parse(const char *p, const char *end, struct key_guesses *guesses,
+			struct event_fields *f);
 /* Its arguments, if they may matter: strings of communication are interned. False: careful way. */
-bool event_args(const char *end, struct intern *names, struct event_fields *f);
+bool event_args(const char *end, struct intern *names, struct key_guesses *guesses,
+		struct event_fields *f);
 
 /* Members of the file itself; text is sound, as json_copy_value gives it. */
 struct meta_builder {
