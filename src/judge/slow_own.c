@@ -24,6 +24,11 @@
 #define ROLE_RISE    0.08  /* of what a role needs, for it to be slow as a whole */
 #define SAME_STEPS   0.5   /* Jaccard: rows that are slow at the same steps are one finding */
 
+struct deviations {
+	double *v;
+	size_t n, cap;
+};
+
 static int by_value(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
@@ -240,18 +245,55 @@ static bool judged(const struct judge *j, uint32_t row, uint32_t t)
 	return !j->moments[t].set_aside && point_of(j, row, t)->own >= 0;
 }
 
+/* Of two ranks that are alike one is always the reference, so half of all excesses are nothing.
+   Their noise is how much the difference between them changes from step to step: a fault changes it
+   once or twice. */
+static bool noise_of_pair(const struct judge *j, uint32_t row, int b, struct deviations *ret)
+{
+	uint32_t other = NO_ID, size = 0;
+	double before = NAN;
+
+	for (uint32_t r = 0; r < j->n_rows; r++) {
+		size += j->role[r] == j->role[row];
+		other = r != row && j->role[r] == j->role[row] ? r : other;
+	}
+	if (size != 2)
+		return false;
+	for (uint32_t t = 0; row < other && t < j->n_steps; t++) {
+		double now;
+
+		if (!judged(j, row, t) || !judged(j, other, t))
+			continue;
+		now = part_of(point_of(j, row, t), b) - part_of(point_of(j, other, t), b);
+		if (!isnan(before))
+			*vec_push(ret) = fabs(now - before) / M_SQRT2;
+		before = now;
+	}
+	return true;
+}
+
+static double as_sigma(struct deviations *d)
+{
+	double sigma = d->n ? 1.4826 * stats_median(d->v, d->n) : 0;
+
+	free(d->v);
+	return sigma;
+}
+
 /* What excess is when nothing is wrong: about a row's own middle, and below its role. */
 static double noise_of(const struct judge *j, int b)
 {
-	VEC(double) around = { 0 }, below = { 0 };
+	struct deviations around = { 0 }, below = { 0 };
 	_cleanup_free_ double *x = xmalloc((j->n_steps + 1) * sizeof(*x));
-	double a, c, wall;
 	size_t steps = 0;
+	double wall;
 
 	for (uint32_t row = 0; row < j->n_rows; row++) {
 		size_t n = 0;
 		double middle;
 
+		if (b == BLAME_COMPUTE && noise_of_pair(j, row, b, &around))
+			continue;
 		for (uint32_t t = 0; t < j->n_steps; t++)
 			if (judged(j, row, t))
 				x[n++] = own_excess(j, row, t, b);
@@ -267,10 +309,8 @@ static double noise_of(const struct judge *j, int b)
 		if (!j->moments[t].set_aside)
 			x[steps++] = j->moments[t].wall;
 	wall = steps ? lower_median(x, steps) : 0;
-	a = around.n ? 1.4826 * stats_median(around.v, around.n) : 0;
-	c = below.n ? 1.4826 * stats_median(below.v, below.n) : 0;
-	free(around.v);
-	free(below.v);
+	double a = as_sigma(&around), c = as_sigma(&below);
+
 	return fmax(fmax(a, c), NOISE_FLOOR * wall);
 }
 
