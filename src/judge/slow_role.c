@@ -11,6 +11,9 @@
 #include "judge/judge_internal.h"
 #include "model/layout.h"
 
+#define KINDS_MAX 64u /* of ranks, by their kernels */
+#define USE_MIXED 4   /* of a group: its members run different kernels */
+
 static uint32_t find(uint32_t *parent, uint32_t i)
 {
 	while (parent[i] != i)
@@ -123,6 +126,33 @@ static bool crosses_stages(const struct job_group *group, const uint32_t *line_o
 	return false;
 }
 
+/* Ranks of one stage run the same kernels the same number of times: a group whose members do not is
+   no group of one stage. Only where kernels tell stages apart at all: few kinds of ranks, and each
+   of them often. */
+static void note_mixed_groups(const struct judge *j, struct step *const *steps, uint8_t *uses)
+{
+	_cleanup_free_ uint64_t *hash = xcalloc(j->n_rows + 1, sizeof(*hash));
+	uint32_t kinds = 0;
+
+	for (uint32_t row = 0; row < j->n_rows; row++) {
+		uint32_t other = 0;
+
+		hash[row] = steps[row] ? kernels_hash(steps[row]) : 0;
+		while (other < row && hash[other] != hash[row] && kinds <= KINDS_MAX)
+			other++;
+		kinds += other == row;
+	}
+	if (kinds < 2 || kinds > KINDS_MAX || 2 * kinds > j->n_rows)
+		return;
+	for (uint32_t g = 0; g < j->job->n_groups; g++) {
+		const struct job_group *group = &j->job->groups[g];
+
+		for (uint32_t i = 1; uses[g] == 2 && i < group->n_rows; i++)
+			if (hash[group->rows[i]] != hash[group->rows[0]])
+				uses[g] |= USE_MIXED;
+	}
+}
+
 /* Stages from the groups of at most `largest` members. */
 static bool roles_by_groups(struct judge *j, struct step *const *steps, const uint8_t *uses,
 			    const uint32_t *line_of, uint32_t largest, uint32_t *parent)
@@ -211,6 +241,7 @@ void roles_find(struct judge *j, struct step *const *steps)
 		memset(j->role, 0, j->n_rows * sizeof(*j->role));
 		return;
 	}
+	note_mixed_groups(j, steps, uses);
 	do { /* large groups may tie stages together: try without them */
 		size = next_size(j, uses, size);
 		if ((size > 1 || named) && roles_by_groups(j, steps, uses, line_of, size, parent))
