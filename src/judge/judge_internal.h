@@ -277,4 +277,12 @@ void entry_impact(struct judge *j, struct entry *e);
 bool imbalance_of_work(struct judge *j, struct entry *ret);
 bool imbalance_of_stages(struct judge *j, struct entry *ret);
 /* slow_report.c */
+uint32_t judged_steps(const struct judge *j); /* not set aside */
+bool names_nobody(const struct entry *e);     /* a fault of the job's, or nobody's */
+const struct detail *main_detail(const struct detail *v,
+				 size_t n); /* most of the excess; NULL: none */
 void entry_report(struct judge *j, struct report *report, struct entry *e);
+/* slow_words.c */
+const char *name_of(const struct judge *j, uint32_t id); /* NULL: none */
+void words_say(const struct judge *j, struct report *r, struct finding *f, const struct entry *e);
+void words_next(const struct judge *j, struct report *r, struct finding *f, const struct entry *e);

@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * slow_words.c - a finding in words and numbers: what was seen beside what was to be expected, why
+ * it is not something else, and what to do next. Written to be read at three in the morning.
+ */
+#include "base/ranges.h"
+#include "base/stats.h"
+#include "judge/judge_internal.h"
+
+#include <math.h>
+
+/* "step 7", "steps 9, 12-13", "since step 5": the last when it lasts to the end. */
+static const char *when(const struct judge *j, struct report *r, const struct entry *e)
+{
+	VEC(int64_t) v = { 0 };
+	_cleanup_free_ char *set = NULL;
+	const char *text;
+
+	for (uint32_t t = 0; t < j->n_steps; t++)
+		if (e->on[t])
+			*vec_push(&v) = (int64_t)j->moments[t].number;
+	if (!v.n)
+		return "in no step";
+	set = ranges_format(v.v, v.n);
+	if (v.n == j->n_steps && v.n > 1)
+		text = report_printf(r, "in all steps (%s)", set);
+	else if (v.n > 1 && e->windows <= 1 && e->on[j->n_steps - 1])
+		text = report_printf(r, "since step %" PRId64, v.v[0]);
+	else
+		text = report_printf(r, "in step%s %s", v.n > 1 ? "s" : "", set);
+	free(v.v);
+	return text;
+}
+
+static const char *who(const struct judge *j, struct report *r, const struct entry *e)
+{
+	const char *host = "";
+	uint32_t name;
+
+	if (!e->rows.n)
+		return "";
+	name = j->job->ranks[e->rows.v[0]].host;
+	if (e->node != NO_ID && name != NO_ID)
+		host = report_printf(r, " (all of %s)", intern_get(&j->job->names, name));
+	else if (e->node != NO_ID)
+		host = " (one whole machine)";
+	if (e->rows.n == 1 && j->job->ranks[e->rows.v[0]].rank < 0)
+		return report_rank_set(r, e->rows.v, 1);
+	return report_printf(r, "rank%s %s%s", e->rows.n > 1 ? "s" : "",
+			     report_rank_set(r, e->rows.v, e->rows.n), host);
+}
+
+const char *name_of(const struct judge *j, uint32_t id)
+{
+	const char *name = id == NO_ID ? NULL : intern_get(&j->job->names, id);
+
+	return name && strcmp(name, "undefined")
+		   ? name
+		   : NULL; /* what PyTorch calls a group without one */
+}
+
+static void add_evidence(struct finding *f, const char *text, double value, double expected,
+			 const char *unit)
+{
+	*vec_push(&f->evidence) = (struct evidence){ text, value, expected, unit, "trace" };
+}
+
+static void exclude(struct finding *f, enum cause cause, const char *why)
+{
+	*vec_push(&f->excluded) = (struct exclusion){ cause, why };
+}
+
+/* Own time of the culprits and the middle of their peers over the steps that are on. */
+static void mean_parts(const struct judge *j, const struct entry *e, int b, double *value,
+		       double *expected)
+{
+	double n = 0;
+
+	*value = *expected = 0;
+	for (uint32_t t = 0; t < j->n_steps; t++)
+		for (size_t i = 0; e->on[t] && i < e->rows.n; i++) {
+			const struct point *p = point_of(j, e->rows.v[i], t);
+
+			if (p->own < 0)
+				continue;
+			*value += b < BLAMES ? (double)p->part[b] : (double)(p->wall - p->own);
+			*expected += (double)ref_of(j, j->role[e->rows.v[i]], t)[b];
+			n++;
+		}
+	if (n > 0) {
+		*value /= n * 1e6;
+		*expected /= n * 1e6;
+	}
+}
+
+/* Time in collectives with nothing else to do, of everybody else, in the same steps. */
+static double others_waiting(const struct judge *j, const struct entry *e)
+{
+	VEC(double) x = { 0 };
+	double result;
+
+	for (uint32_t row = 0; row < j->n_rows; row++) {
+		bool culprit = false;
+
+		for (size_t i = 0; i < e->rows.n; i++)
+			culprit |= e->rows.v[i] == row;
+		for (uint32_t t = 0; !culprit && t < j->n_steps; t++)
+			if (e->on[t] && point_of(j, row, t)->own >= 0)
+				*vec_push(&x) =
+				    (double)(point_of(j, row, t)->wall - point_of(j, row, t)->own);
+	}
+	result = x.n ? lower_median(x.v, x.n) / 1e6 : NAN;
+	free(x.v);
+	return result;
+}
+
+/* CV and z of the role at the steps that are on: shown because people know them, never decided on.
+ */
+static void add_familiar(const struct judge *j, struct report *r, struct finding *f,
+			 const struct entry *e)
+{
+	double cv = 0, z = 0, n = 0;
+	uint32_t role = j->role[e->rows.v[0]];
+
+	for (uint32_t t = 0; t < j->n_steps; t++) {
+		double sum = 0, squares = 0, most = 0, count = 0;
+
+		for (uint32_t row = 0; e->on[t] && row < j->n_rows; row++) {
+			double x = (double)point_of(j, row, t)->part[e->blame];
+
+			if (j->role[row] != role || point_of(j, row, t)->own < 0)
+				continue;
+			sum += x;
+			squares += x * x;
+			most = fmax(most, x);
+			count++;
+		}
+		if (count < 2 || sum <= 0)
+			continue;
+		double mean = sum / count, sd = sqrt(fmax(0, (squares - sum * mean) / (count - 1)));
+
+		cv += sd / mean;
+		z += sd > 0 ? (most - mean) / sd : 0;
+		n++;
+	}
+	if (n > 0)
+		add_evidence(f,
+			     report_printf(r,
+					   "outlier score, deviations from its peers' median "
+					   "(their CV is %.2f, the plain z %.1f)",
+					   cv / n, z / n),
+			     e->strength, NAN, NULL);
+}
+
+static const char *const blame_words[BLAMES] = {
+	[BLAME_COMPUTE] = "compute",	[BLAME_HOST] = "GPU idle, host late",
+	[BLAME_DATA] = "wait for data", [BLAME_SAVE] = "save",
+	[BLAME_LATE] = "entered late",
+};
+
+/* Mean step of a row over the steps that are on, as its marks on the host say: what people look at.
+ */
+static double mean_mark(const struct judge *j, const struct entry *e, uint32_t row)
+{
+	const struct report_rank *r = &j->ranks[row];
+	double sum = 0, n = 0;
+	size_t k = 0;
+
+	for (uint32_t t = 0; t < j->n_steps; t++) {
+		while (k < r->steps.n && r->steps.v[k].number < j->moments[t].number)
+			k++;
+		if (k == r->steps.n || !e->on[t] || r->steps.v[k].number != j->moments[t].number)
+			continue;
+		sum += (double)r->steps.v[k].mark_ns;
+		n++;
+	}
+	return n > 0 ? sum / n : 0;
+}
+
+/* The usual suspect is the rank with the longest step; where that one only waits, it is said. */
+static void add_longest_victim(const struct judge *j, struct report *r, struct finding *f,
+			       const struct entry *e)
+{
+	double longest = 0, own = 0;
+	uint32_t who = NO_ID;
+
+	for (uint32_t row = 0; row < j->n_rows; row++) {
+		double mark = mean_mark(j, e, row);
+		bool culprit = false;
+
+		for (size_t i = 0; i < e->rows.n; i++)
+			culprit |= e->rows.v[i] == row;
+		if (culprit) {
+			own = fmax(own, mark);
+		} else if (mark > longest) {
+			longest = mark;
+			who = row;
+		}
+	}
+	if (who != NO_ID && longest > 1.05 * own)
+		add_evidence(
+		    f,
+		    report_printf(r,
+				  "rank %s has the longest step and is a victim: it waits; "
+				  "its step against the culprit's",
+				  report_rank_set(r, &who, 1)),
+		    longest / 1e6, own / 1e6, "ms");
+}
+
+static void own_evidence(const struct judge *j, struct report *r, struct finding *f,
+			 const struct entry *e)
+{
+	double value, expected, exposed, none;
+	const struct row_detail *d = &j->details[e->rows.v[0]];
+	const struct detail *kernel = main_detail(d->kernels.v, d->kernels.n);
+	uint64_t last = 0;
+
+	for (int b = 0; b < BLAMES; b++) {
+		mean_parts(j, e, b, &value, &expected);
+		if ((enum blame)b == e->blame || (value > 1.2 * expected + 0.05 && b != BLAME_LATE))
+			add_evidence(f,
+				     report_printf(r, "%s a step, against the middle of its peers",
+						   b == BLAME_HOST && j->job->cpu_job
+						       ? "host, nothing running"
+						       : blame_words[b]),
+				     value, expected, "ms");
+	}
+	mean_parts(j, e, BLAMES, &exposed, &none);
+	add_evidence(f, "standing in collectives with nothing else to do, against the others",
+		     exposed, others_waiting(j, e), "ms");
+	for (size_t i = 0; i < e->rows.n; i++)
+		last += j->ranks[e->rows.v[i]].arrived_last;
+	if (last)
+		add_evidence(f, "collectives in which it arrived last", (double)last, NAN, "count");
+	if (e->blame == BLAME_COMPUTE && kernel && kernel->base_ns > 0)
+		add_evidence(
+		    f, report_printf(r, "kernel %.60s, times its peers'", name_of(j, kernel->name)),
+		    (kernel->base_ns + kernel->excess_ns) / kernel->base_ns, 1, "x");
+	if (e->blame == BLAME_COMPUTE && d->w1_kernel != NO_ID && d->w1_ns > 0)
+		add_evidence(f,
+			     report_printf(
+				 r, "durations of kernel %.50s, distance to its peers' middle (W1)",
+				 name_of(j, d->w1_kernel)),
+			     d->w1_ns / 1e3, 0, "us");
+	add_longest_victim(j, r, f, e);
+	add_familiar(j, r, f, e);
+}
+
+static void own_exclusions(const struct judge *j, struct report *r, struct finding *f,
+			   const struct entry *e)
+{
+	double value, expected, exposed, none, others = others_waiting(j, e);
+
+	mean_parts(j, e, (int)e->blame, &value, &expected);
+	mean_parts(j, e, BLAMES, &exposed, &none);
+	exclude(
+	    f, CAUSE_COMM_LINK,
+	    report_printf(
+		r,
+		"it stands in collectives for %.3g ms a step, the others %.3g ms: they wait for it",
+		exposed, others));
+	if (e->blame == BLAME_COMPUTE) {
+		mean_parts(j, e, BLAME_HOST, &value, &expected);
+		exclude(f, CAUSE_HOST_STALL,
+			report_printf(r, "its host costs %.3g ms a step, its peers' %.3g ms", value,
+				      expected));
+		if (e->n_on >= 3)
+			exclude(f, CAUSE_WORKLOAD_IMBALANCE,
+				report_printf(r, "the same rank%s in %u of %u steps",
+					      e->rows.n > 1 ? "s are slow" : " is slow", e->n_on,
+					      judged_steps(j)));
+	} else {
+		mean_parts(j, e, BLAME_COMPUTE, &value, &expected);
+		exclude(f, CAUSE_COMPUTE_STRAGGLER,
+			report_printf(r, "it computes %.3g ms a step, its peers %.3g ms", value,
+				      expected));
+	}
+}
+
+static const char *host_detail_of(const struct judge *j, const struct entry *e)
+{
+	const double *d = j->details[e->rows.v[0]].host_detail;
+	int best = HOST_UNKNOWN;
+	double sum = 0;
+
+	for (int i = 0; i < HOST_DETAILS; i++) {
+		sum += d[i];
+		best = i != HOST_UNKNOWN && d[i] > d[best] ? i : best;
+	}
+	if (best == HOST_UNKNOWN || d[best] < 0.3 * sum)
+		best = HOST_UNKNOWN;
+	return host_detail_name((enum host_detail)best);
+}
+
+static void own_summary(const struct judge *j, struct report *r, struct finding *f,
+			const struct entry *e)
+{
+	double value, expected;
+	const char *name = who(j, r, e), *verb = e->rows.n > 1 ? "" : "s";
+
+	mean_parts(j, e, (int)e->blame, &value, &expected);
+	switch (e->blame) {
+	case BLAME_COMPUTE:
+		f->summary = report_printf(
+		    r, "%s compute%s %.3g ms a step where its peers need %.3g ms, %s%s", name, verb,
+		    value, expected, when(j, r, e),
+		    e->cause == CAUSE_THROTTLING
+			? report_printf(r, ", in %u separate windows", e->windows)
+			: "");
+		break;
+	case BLAME_DATA:
+		f->summary = report_printf(
+		    r, "%s wait%s %.3g ms a step for its data loader, its peers %.3g ms, %s", name,
+		    verb, value, expected, when(j, r, e));
+		break;
+	case BLAME_LATE:
+		f->summary =
+		    report_printf(r,
+				  "%s entered the step %.3g ms after the first rank (its peers: "
+				  "%.3g ms); what it did before is not in these traces",
+				  name, value, expected);
+		break;
+	default:
+		f->cause_detail = host_detail_of(j, e);
+		f->summary = report_printf(
+		    r, "the host of %s stall%s for %.3g ms a step (its peers: %.3g ms), %s%s%s",
+		    name, e->rows.n > 1 ? "s" : "s", value, expected, when(j, r, e),
+		    strcmp(f->cause_detail, "unknown") ? ": " : "",
+		    strcmp(f->cause_detail, "unknown") ? f->cause_detail : "");
+	}
+}
+
+static void link_words(const struct judge *j, struct report *r, struct finding *f,
+		       const struct entry *e)
+{
+	const char *name = who(j, r, e);
+
+	for (size_t i = 0; i < e->units.n && i < 8; i++) {
+		const struct link_unit *u = &j->links.v[e->units.v[i]];
+		const char *desc = name_of(j, j->job->groups[u->group].desc);
+		double spent = 0, expected = 0;
+
+		for (uint32_t t = 0; t < j->n_steps; t++) {
+			spent += e->on[t] ? (double)u->spent[t] : 0;
+			expected += e->on[t] ? (double)u->expected[t] : 0;
+		}
+		*vec_push(&f->groups) = report_printf(r, "%s%sranks %s", desc && *desc ? desc : "",
+						      desc && *desc ? ": " : "",
+						      report_rank_set(r, u->rows, u->n_rows));
+		add_evidence(
+		    f,
+		    report_printf(r, "transfers among ranks %s once all have arrived, a step",
+				  report_rank_set(r, u->rows, u->n_rows)),
+		    spent / 1e6 / MAX(e->n_on, 1u), expected / 1e6 / MAX(e->n_on, 1u), "ms");
+	}
+	if (e->rows.n)
+		f->summary =
+		    report_printf(r,
+				  "transfers that include %s take %.3g times as long as the same "
+				  "elsewhere, %s",
+				  name, e->ratio, when(j, r, e));
+	else
+		f->summary = report_printf(
+		    r,
+		    "transfers of %zu group%s (%s) take %.3g times as long as the same "
+		    "elsewhere, %s; which member it is cannot be told",
+		    e->units.n, e->units.n > 1 ? "s" : "", f->groups.v[0], e->ratio, when(j, r, e));
+	exclude(f, CAUSE_COMPUTE_STRAGGLER,
+		"all members had arrived: the shortest duration of each collective is compared, "
+		"which holds no waiting");
+}
+
+static void plain_words(const struct judge *j, struct report *r, struct finding *f,
+			const struct entry *e)
+{
+	const char *at = when(j, r, e);
+
+	switch (e->cause) {
+	case CAUSE_CHECKPOINT:
+		f->summary =
+		    e->rows.n
+			? report_printf(
+			      r, "%s is busy or silent while the others wait, as in a save, %s",
+			      who(j, r, e), at)
+			: report_printf(r, "all ranks stand in a save, %s", at);
+		if (e->rows.n)
+			exclude(f, CAUSE_HOST_STALL,
+				"only in steps that have a barrier or operation that the "
+				"other steps lack, or inside a range named as a save");
+		add_evidence(f, "a save costs", e->saved_ns / 1e6 / MAX(e->n_on, 1u), NAN, "ms");
+		break;
+	case CAUSE_WORKLOAD_IMBALANCE:
+		f->summary =
+		    report_printf(r,
+				  "ranks have unequal work, and the one with most changes: %u "
+				  "times in %u steps, %.3g ms a step more than the middle",
+				  e->windows, e->n_on, e->mean_ns / 1e6);
+		exclude(f, CAUSE_COMPUTE_STRAGGLER, "no rank is the slow one in most steps");
+		break;
+	case CAUSE_PIPELINE_IMBALANCE:
+		f->summary = report_printf(
+		    r,
+		    "pipeline stage %u computes %.3g ms a step, the middle stage %.3g ms, "
+		    "on all its ranks",
+		    e->stage, e->mean_ns / 1e6, e->base_ns / 1e6);
+		add_evidence(f, "compute a step of the heaviest stage, against the middle one",
+			     e->mean_ns / 1e6, e->base_ns / 1e6, "ms");
+		exclude(f, CAUSE_COMPUTE_STRAGGLER, "all ranks of the stage are alike");
+		break;
+	case CAUSE_KERNEL_REGRESSION:
+		f->summary =
+		    report_printf(r, "kernel %.60s takes %.3g us on all ranks, %.3g us before, %s",
+				  name_of(j, e->kernel), e->mean_ns / 1e3, e->base_ns / 1e3, at);
+		add_evidence(f,
+			     "mean duration of the kernel, other kernels' common change taken out",
+			     e->mean_ns / 1e3, e->base_ns / 1e3, "us");
+		exclude(f, CAUSE_COMPUTE_STRAGGLER, "at least three quarters of the ranks show it");
+		break;
+	case CAUSE_DATA_STARVED:
+		f->summary =
+		    report_printf(r, "input-bound: %s %.3g ms a step (%.0f %%) for data, %s",
+				  j->n_rows > 1 ? "all ranks wait" : "the rank waits",
+				  e->mean_ns / 1e6, 100 * e->saved_ns / e->spent_ns, at);
+		add_evidence(f, "wait for the data loader a step, nothing else running",
+			     e->mean_ns / 1e6, 0, "ms");
+		break;
+	case CAUSE_HOST_STALL:
+		f->summary = report_printf(
+		    r,
+		    "launch-bound: the GPU idles %.3g ms a step (%.0f %%) because its host "
+		    "launches late%s",
+		    e->mean_ns / 1e6, 100 * e->saved_ns / e->spent_ns,
+		    j->n_rows > 1 ? ", on all ranks" : "");
+		break;
+	default:
+		f->summary = report_printf(
+		    r, "steps take %.3g ms instead of %.3g ms, %s; no rank given stands out",
+		    e->mean_ns / 1e6, e->base_ns / 1e6, at);
+		add_evidence(f, "step time", e->mean_ns / 1e6, e->base_ns / 1e6, "ms");
+	}
+}
+
+void words_next(const struct judge *j, struct report *r, struct finding *f, const struct entry *e)
+{
+	const char *host = e->rows.n ? name_of(j, j->job->ranks[e->rows.v[0]].host) : NULL;
+	const char *on = host ? report_printf(r, "ssh %s ", host) : "";
+	int32_t gpu = e->rows.n ? j->job->ranks[e->rows.v[0]].gpu_index : -1;
+
+	switch (e->cause) {
+	case CAUSE_COMPUTE_STRAGGLER:
+	case CAUSE_THROTTLING:
+		if (j->job->cpu_job)
+			*vec_push(&f->next) = report_printf(
+			    r, "%stop -b -n 1 | head -20   # who shares its CPUs", on);
+		else
+			*vec_push(&f->next) = report_printf(
+			    r, "%snvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE,POWER,ECC%s", on,
+			    gpu >= 0 ? report_printf(r, " -i %d", gpu) : "");
+		break;
+	case CAUSE_COMM_LINK:
+		*vec_push(&f->next) = report_printf(
+		    r, "%sibstat; %snvidia-smi nvlink -e   # link state and errors", on, on);
+		break;
+	case CAUSE_HOST_STALL:
+		if (e->rows.n)
+			*vec_push(&f->next) = report_printf(
+			    r, "%spy-spy dump --pid PID   # of the rank, while it stalls", on);
+		break;
+	case CAUSE_DATA_STARVED:
+		*vec_push(&f->next) = report_printf(
+		    r, "%siostat -x 1 3; %stop -b -n 1 | head -20   # its loader's workers", on,
+		    on);
+		break;
+	case CAUSE_UNKNOWN:
+		*vec_push(&f->next) =
+		    e->blame == BLAME_LATE
+			? "record a few steps more, from before this one, on all ranks"
+			: "trace the ranks that are missing here, in the same steps";
+		break;
+	default:
+		break;
+	}
+	*vec_push(&f->next) = report_printf(r, "lockstep explain %s", cause_info(e->cause)->name);
+}
+
+void words_say(const struct judge *j, struct report *r, struct finding *f, const struct entry *e)
+{
+	if (e->cause == CAUSE_COMM_LINK) {
+		link_words(j, r, f, e);
+	} else if (names_nobody(e)) {
+		plain_words(j, r, f, e);
+	} else {
+		own_summary(j, r, f, e);
+		own_evidence(j, r, f, e);
+		own_exclusions(j, r, f, e);
+	}
+}
