@@ -13,7 +13,7 @@
 #define PYTHON_SHORTEST ((int64_t)200000) /* shorter functions explain no stall */
 #define MASK(n)		((n)-1)
 
-uint16_t fold_class(struct fold *f, uint32_t name)
+uint16_t fold_class_new(struct fold *f, uint32_t name)
 {
 	if (name >= f->n_class) {
 		size_t n = MAX(f->names.n, name + 1);

@@ -122,7 +122,11 @@ struct fold {
 	uint64_t skipped[SKIP_REASONS];
 };
 
-uint16_t fold_class(struct fold *f, uint32_t name);
+uint16_t fold_class_new(struct fold *f, uint32_t name);
+static inline uint16_t fold_class(struct fold *f, uint32_t name)
+{
+	return name < f->n_class && f->class[name] ? f->class[name] : fold_class_new(f, name);
+}
 uint32_t fold_comm(struct fold *f, const struct comm_args *args); /* row of comms */
 int fold_event(void *user, const struct trace_event *e);
 int fold_meta(void *user, const struct trace_meta *meta);

@@ -5,9 +5,10 @@
 #define RING  ((uint64_t)1 << 15)
 #define SLOTS ((uint64_t)1 << 15)
 
+/* Correlations count up, so neighbours in time are neighbours in memory. */
 static uint64_t slot_of(uint32_t correlation)
 {
-	return (correlation * 0x9e3779b1u) >> 17;
+	return (correlation ^ correlation >> 15) % SLOTS;
 }
 
 void launches_put(struct launches *l, const struct launch *launch)
@@ -21,8 +22,11 @@ void launches_put(struct launches *l, const struct launch *launch)
 	}
 	at = &l->ring[l->n % RING];
 	*at = *launch;
-	at->older = l->newest[slot];
-	l->newest[slot] = ++l->n;
+	at->older = 0;
+	l->n++;
+	if (l->newest[slot] && l->n - l->newest[slot] < RING)
+		at->older = (uint32_t)(l->n - l->newest[slot]);
+	l->newest[slot] = l->n;
 }
 
 const struct launch *launches_find(const struct launches *l, uint32_t correlation)
@@ -34,7 +38,9 @@ const struct launch *launches_find(const struct launches *l, uint32_t correlatio
 
 		if (launch->correlation == correlation)
 			return launch;
-		at = launch->older;
+		if (!launch->older)
+			break;
+		at -= launch->older;
 	}
 	return NULL;
 }

@@ -14,7 +14,7 @@ struct launch {
 	int64_t start, ready;
 	uint32_t param, annotation; /* signatures of the ranges around it; NO_ID */
 	uint32_t seq;		    /* + 1, of param */
-	uint64_t older;		    /* of the same slot, + 1 */
+	uint32_t older;		    /* how many puts before it the same slot's last one was; 0 */
 };
 struct launches {
 	struct launch *ring;

@@ -249,7 +249,7 @@ static void clip_last(struct player *p, const struct item *it)
 	if (lane->last_mark == NO_MARK)
 		works = &p->strays;
 	else if (lane->last_mark >= p->base)
-		works = &open_of(p, lane->last_mark)->work;
+		works = &open_at(p, lane->last_mark)->work;
 	else
 		return;
 	if (lane->last_work >= works->n)

@@ -228,7 +228,8 @@ static int runs_spill(struct runs *r, struct error *reterr)
 	return 0;
 }
 
-int runs_push(struct runs *r, const struct item *it, struct error *reterr)
+/* Makes room first. */
+int runs_push_slow(struct runs *r, const struct item *it, struct error *reterr)
 {
 	if (r->n == r->limit) {
 		int status = runs_spill(r, reterr);

@@ -79,7 +79,14 @@ struct runs {
 };
 
 void runs_init(struct runs *r, size_t limit_bytes);
-int runs_push(struct runs *r, const struct item *it, struct error *reterr);
+int runs_push_slow(struct runs *r, const struct item *it, struct error *reterr);
+static inline int runs_push(struct runs *r, const struct item *it, struct error *reterr)
+{
+	if (r->n == r->cap)
+		return runs_push_slow(r, it, reterr);
+	r->items[r->n++] = *it;
+	return 0;
+}
 /* After the last push, once. Then runs_next gives 1 and an item, 0 at the end, or an error. */
 int runs_start(struct runs *r, struct error *reterr);
 int runs_next(struct runs *r, struct item *ret, struct error *reterr);

@@ -267,6 +267,8 @@ static int64_t take_class(struct closing *c, uint16_t class)
 	if (!c->rest.n)
 		return 0;
 	ranges_of_class(c, class);
+	if (!c->of_class.n)
+		return 0;
 	taken = intervals_subtract(&c->rest, &c->of_class, &c->scratch);
 	swap = c->rest;
 	c->rest = c->scratch;
