@@ -8,6 +8,43 @@ struct intern_entry {
 	uint32_t hash;
 };
 
+/* The first len (0..7) bytes at p as a number, without a loop or a call. */
+static inline uint64_t few_bytes(const unsigned char *p, size_t len)
+{
+	uint32_t first, last;
+
+	if (len >= 4) {
+		memcpy(&first, p, 4);
+		memcpy(&last, p + len - 4, 4);
+		return first | (uint64_t)last << (8 * (len - 4));
+	}
+	if (!len)
+		return 0;
+	return p[0] | (uint64_t)p[len / 2] << (8 * (len / 2)) |
+	       (uint64_t)p[len - 1] << (8 * (len - 1));
+}
+
+/* Names are short and nearly always equal here: a loop beats a call. */
+static inline bool same_bytes(const char *a, const char *b, size_t len)
+{
+	uint64_t x, y;
+
+	if (len < 8)
+		return few_bytes((const unsigned char *)a, len) ==
+		       few_bytes((const unsigned char *)b, len);
+	if (len > 64)
+		return !memcmp(a, b, len);
+	for (size_t i = 0; i + 8 < len; i += 8) {
+		memcpy(&x, a + i, 8);
+		memcpy(&y, b + i, 8);
+		if (x != y)
+			return false;
+	}
+	memcpy(&x, a + len - 8, 8);
+	memcpy(&y, b + len - 8, 8);
+	return x == y;
+}
+
 uint64_t hash_bytes(const void *p, size_t len, uint64_t seed)
 {
 	const unsigned char *b = p;
@@ -19,9 +56,7 @@ uint64_t hash_bytes(const void *p, size_t len, uint64_t seed)
 		h = (h ^ w) * 0x9fb21c651e98df25u;
 		h ^= h >> 35;
 	}
-	w = 0;
-	memcpy(&w, b, len);
-	h = (h ^ w) * 0x9fb21c651e98df25u;
+	h = (h ^ few_bytes(b, len)) * 0x9fb21c651e98df25u;
 	h ^= h >> 29;
 	h *= 0xff51afd7ed558ccdu;
 	return h ^ (h >> 32);
@@ -49,7 +84,7 @@ static uint32_t intern_slot(const struct intern *in, const char *s, size_t len, 
 	for (; in->slots[i]; i = (i + 1) & in->mask) {
 		const struct intern_entry *e = &in->entries[in->slots[i] - 1];
 
-		if (e->hash == hash && e->len == len && !memcmp(e->s, s, len))
+		if (e->hash == hash && e->len == len && same_bytes(e->s, s, len))
 			break;
 	}
 	return i;

@@ -61,7 +61,7 @@ static inline struct block block_of(const char *p)
 	};
 }
 
-#define AVX2 __attribute__((target("avx2")))
+#define AVX2 __attribute__((target("avx2,pclmul")))
 
 AVX2 static inline uint64_t equal32(__m256i a, __m256i b, char c)
 {
@@ -95,6 +95,15 @@ AVX2 static inline struct block block_of_avx2(const char *p)
 		.stop = (uint64_t)(uint32_t)_mm256_movemask_epi8(stops32(a)) |
 			(uint64_t)(uint32_t)_mm256_movemask_epi8(stops32(b)) << 32,
 	};
+}
+
+/* prefix_xor as one multiplication without carries. */
+AVX2 static inline uint64_t parity_avx2(uint64_t x)
+{
+	const __m128i ones = _mm_set1_epi8((char)0xff);
+
+	return (uint64_t)_mm_cvtsi128_si64(
+	    _mm_clmulepi64_si128(_mm_set_epi64x(0, (int64_t)x), ones, 0));
 }
 #else
 static inline struct block block_of(const char *p)
@@ -154,12 +163,18 @@ struct scan {
 
 enum scanned { SCAN_ON, SCAN_DONE, SCAN_ODD };
 
-/* One block; *at: where the last object ends in it. */
-static inline __attribute__((always_inline)) enum scanned scan_block(struct scan *s, struct block b,
-								     unsigned *at)
+/* The quotes of a block that begin or end strings. */
+static inline uint64_t scan_quotes(struct scan *s, const struct block *b)
 {
-	uint64_t quote = b.quote & ~escaped_by(b.backslash, &s->escape);
-	uint64_t inside = prefix_xor(quote) ^ s->in_string;
+	return b->quote & ~escaped_by(b->backslash, &s->escape);
+}
+
+/* One block, of which prefix_xor made `parity` from its quotes; *at: where the last object ends. */
+static inline __attribute__((always_inline)) enum scanned scan_block(struct scan *s, struct block b,
+								     uint64_t quote,
+								     uint64_t parity, unsigned *at)
+{
+	uint64_t inside = parity ^ s->in_string;
 	uint64_t ends = quote & ~inside;
 	uint64_t odd = (ends << 1 | s->closed) & ~b.stop;
 	uint64_t open = b.open & ~inside, close = b.close & ~inside;
@@ -185,7 +200,9 @@ const char *json_skip_object_plain(const char *p, const char *end, unsigned dept
 
 	for (; p < end; p += 64) {
 		unsigned at = 0;
-		enum scanned r = scan_block(&s, block_of(p), &at);
+		struct block b = block_of(p);
+		uint64_t quote = scan_quotes(&s, &b);
+		enum scanned r = scan_block(&s, b, quote, prefix_xor(quote), &at);
 
 		if (r != SCAN_ON)
 			return r == SCAN_DONE && p + at <= end ? p + at : NULL;
@@ -200,7 +217,9 @@ AVX2 static const char *skip_object_avx2(const char *p, const char *end, unsigne
 
 	for (; p < end; p += 64) {
 		unsigned at = 0;
-		enum scanned r = scan_block(&s, block_of_avx2(p), &at);
+		struct block b = block_of_avx2(p);
+		uint64_t quote = scan_quotes(&s, &b);
+		enum scanned r = scan_block(&s, b, quote, parity_avx2(quote), &at);
 
 		if (r != SCAN_ON)
 			return r == SCAN_DONE && p + at <= end ? p + at : NULL;
@@ -210,8 +229,9 @@ AVX2 static const char *skip_object_avx2(const char *p, const char *end, unsigne
 
 const char *json_skip_object(const char *p, const char *end, unsigned depth)
 {
-	return __builtin_cpu_supports("avx2") ? skip_object_avx2(p, end, depth)
-					      : json_skip_object_plain(p, end, depth);
+	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("pclmul")
+		   ? skip_object_avx2(p, end, depth)
+		   : json_skip_object_plain(p, end, depth);
 }
 #else
 const char *json_skip_object(const char *p, const char *end, unsigned depth)
