@@ -256,20 +256,64 @@ static void common_factors(const struct judge *j, const uint32_t *at, size_t n, 
 	}
 }
 
-/* Where x steps up for good: the split with the widest clear gap. 0 if there is none. */
+static int by_value(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+/* Where v is or would be in the n sorted values of s. */
+static size_t sorted_place(const double *s, size_t n, double v)
+{
+	size_t lo = 0;
+
+	while (n) {
+		size_t half = n / 2;
+
+		if (s[lo + half] < v) {
+			lo += half + 1;
+			n -= half + 1;
+		} else {
+			n = half;
+		}
+	}
+	return lo;
+}
+
+/* stats_quantile of sorted values. */
+static double sorted_quantile(const double *s, size_t n, double q)
+{
+	double at = q * (double)(n - 1);
+	size_t k = (size_t)at;
+	double part = at - (double)k;
+
+	return part <= 0 || k + 1 >= n ? s[k] : s[k] + part * (s[k + 1] - s[k]);
+}
+
+/* Where x steps up for good: the split with the widest clear gap. 0 if there is none. The values on
+   both sides are kept in order from split to split, since every kernel of a job comes here. */
 static size_t step_up(const double *x, size_t n, double *before, double *after)
 {
 	_cleanup_free_ double *y = xmalloc(n * sizeof(*y));
+	_cleanup_free_ double *rest = xmalloc(n * sizeof(*rest));
 	double best = 0;
 	size_t split = 0;
 
-	for (size_t k = 2; k + 2 <= n; k++) {
+	memcpy(rest, x, n * sizeof(*rest));
+	qsort(rest, n, sizeof(*rest), by_value);
+	for (size_t k = 1; k + 2 <= n; k++) {
+		size_t into = sorted_place(y, k - 1, x[k - 1]);
+		size_t from = sorted_place(rest, n - k + 1, x[k - 1]);
 		double low, high, gap;
 
-		memcpy(y, x, k * sizeof(*y));
-		high = stats_quantile(y, k, 0.9); /* nearly all of before .. */
-		memcpy(y, x + k, (n - k) * sizeof(*y));
-		low = stats_quantile(y, n - k, 0.1); /* .. lies below nearly all of after */
+		memmove(y + into + 1, y + into, (k - 1 - into) * sizeof(*y));
+		y[into] = x[k - 1];
+		memmove(rest + from, rest + from + 1, (n - k - from) * sizeof(*rest));
+		if (k < 2)
+			continue;
+		high = sorted_quantile(y, k, 0.9);	 /* nearly all of before .. */
+		low = sorted_quantile(rest, n - k, 0.1); /* .. lies below nearly all of after */
 		gap = low - high;
 		if (gap > best) {
 			best = gap;
