@@ -12,6 +12,7 @@
 #define STARVED_SHARE	 0.05 /* of the step: all ranks wait for data */
 #define LAUNCH_BOUND	 0.35 /* of the step: all ranks wait for their hosts */
 #define SPIKE		 1.5  /* times the usual step */
+#define TRANSFERS_ROSE	 1.2  /* after over before, of all transfers together */
 #define REGRESSION_NOTE	 1.1  /* after over before */
 #define REGRESSION_FAULT 1.25
 
@@ -159,6 +160,26 @@ static size_t judged_walls(const struct judge *j, double *x, uint32_t *at)
 	return n;
 }
 
+/* Did the transfers of all groups get slower at that step, for the same bytes? Then it is the
+   network, but with all alike it cannot be told where. */
+static bool transfers_rose(const struct judge *j, const uint32_t *at, size_t n, size_t split,
+			   double *ratio)
+{
+	double spent[2] = { 0 }, bytes[2] = { 0 },
+	       steps[2] = { (double)split, (double)(n - split) };
+
+	for (size_t i = 0; i < n; i++)
+		for (size_t u = 0; u < j->links.n; u++) {
+			spent[i >= split] += (double)j->links.v[u].spent[at[i]];
+			bytes[i >= split] += (double)j->links.v[u].bytes[at[i]];
+		}
+	if (spent[0] <= 0 || bytes[0] <= 0)
+		return false;
+	*ratio = spent[1] / steps[1] / (spent[0] / steps[0]);
+	return *ratio > TRANSFERS_ROSE &&
+	       fabs(bytes[1] / steps[1] / (bytes[0] / steps[0]) - 1) < 0.05;
+}
+
 /* L1: the job got slower since a step and nobody was named for it. */
 static void report_regression(struct judge *j, struct report *report)
 {
@@ -202,7 +223,26 @@ static void report_regression(struct judge *j, struct report *report)
 	e.mass_ns = e.saved_ns;
 	e.windows = 1;
 	e.strength = after > REGRESSION_FAULT * before ? 1 : 0;
+	if (transfers_rose(j, at, n, split, &e.ratio))
+		e.cause = CAUSE_COMM_LINK;
 	entry_report(j, report, &e);
+}
+
+/* Are all hosts busy or silent in these steps, and do they have an operation that the other steps
+ * lack? */
+static bool all_save(const struct judge *j, const struct entry *e)
+{
+	_cleanup_free_ double *x = xmalloc((j->n_rows + 1) * sizeof(*x));
+	double idle = 0;
+	bool odd = true;
+
+	for (uint32_t t = 0; t < j->n_steps; t++) {
+		if (!e->on[t])
+			continue;
+		odd &= j->moments[t].odd_op || (j->moments[t].flags & STEP_CHECKPOINT);
+		idle += common_part(j, t, BLAME_HOST, x) + common_part(j, t, BLAME_SAVE, x);
+	}
+	return odd && idle > 0.5 * e->saved_ns;
 }
 
 /* L1: steps far above the usual ones that nobody was named for. */
@@ -229,6 +269,10 @@ static void report_spikes(struct judge *j, struct report *report, const bool *ex
 	e.base_ns = usual;
 	e.ratio = e.mean_ns / usual;
 	e.mass_ns = e.saved_ns;
+	if (all_save(j, &e)) {
+		e.cause = CAUSE_CHECKPOINT;
+		e.blame = BLAME_SAVE;
+	}
 	entry_report(j, report, &e);
 }
 

@@ -22,7 +22,9 @@
 #define LEVEL_RISE   1.06  /* of a role's middle against its past */
 #define LEVEL_NEAR   0.025 /* of the past: a rank that stayed where all were */
 #define ROLE_RISE    0.08  /* of what a role needs, for it to be slow as a whole */
-#define SAME_STEPS   0.5   /* Jaccard: rows that are slow at the same steps are one finding */
+#define QUIET	     0.35  /* of changes between steps, .. */
+#define QUIET_SIGMAS 0.4538 /* .. which for normal noise lie below so many sigmas */
+#define SAME_STEPS   0.5    /* Jaccard: rows that are slow at the same steps are one finding */
 
 struct deviations {
 	double *v;
@@ -245,13 +247,14 @@ static bool judged(const struct judge *j, uint32_t row, uint32_t t)
 	return !j->moments[t].set_aside && point_of(j, row, t)->own >= 0;
 }
 
-/* Of two ranks that are alike one is always the reference, so half of all excesses are nothing.
-   Their noise is how much the difference between them changes from step to step: a fault changes it
-   once or twice. */
-static bool noise_of_pair(const struct judge *j, uint32_t row, int b, struct deviations *ret)
+/* Of two ranks that are alike one is always the reference, so half of all excesses are nothing. The
+   noise of their work is how much the difference between them changes from step to step; a fault
+   changes it too, but not in most steps, so the quieter changes count. */
+static bool noise_of_pair(const struct judge *j, uint32_t row, struct deviations *ret)
 {
 	uint32_t other = NO_ID, size = 0;
-	double before = NAN;
+	struct deviations changes = { 0 };
+	double before = NAN, quiet;
 
 	for (uint32_t r = 0; r < j->n_rows; r++) {
 		size += j->role[r] == j->role[row];
@@ -264,11 +267,16 @@ static bool noise_of_pair(const struct judge *j, uint32_t row, int b, struct dev
 
 		if (!judged(j, row, t) || !judged(j, other, t))
 			continue;
-		now = part_of(point_of(j, row, t), b) - part_of(point_of(j, other, t), b);
+		now = (double)(point_of(j, row, t)->part[BLAME_COMPUTE] -
+			       point_of(j, other, t)->part[BLAME_COMPUTE]);
 		if (!isnan(before))
-			*vec_push(ret) = fabs(now - before) / M_SQRT2;
+			*vec_push(&changes) = fabs(now - before) / M_SQRT2;
 		before = now;
 	}
+	quiet = changes.n ? stats_quantile(changes.v, changes.n, QUIET) / QUIET_SIGMAS : 0;
+	for (size_t i = 0; i < changes.n; i++)
+		*vec_push(ret) = quiet / 1.4826; /* as a median deviation of that noise would be */
+	free(changes.v);
 	return true;
 }
 
@@ -292,7 +300,7 @@ static double noise_of(const struct judge *j, int b)
 		size_t n = 0;
 		double middle;
 
-		if (b == BLAME_COMPUTE && noise_of_pair(j, row, b, &around))
+		if (b == BLAME_COMPUTE && noise_of_pair(j, row, &around))
 			continue;
 		for (uint32_t t = 0; t < j->n_steps; t++)
 			if (judged(j, row, t))

@@ -10,11 +10,13 @@
 
 #define RISK_RATIO	1.25 /* slower than its peers by this .. */
 #define STAGE_RATIO	1.3  /* a last stage with a head and a loss is heavier in any healthy job */
-#define STAGE_IMPACT	0.15 /* .. unless it costs this much */
 #define RISK_STEPS	5u   /* .. for so many steps .. */
 #define RISK_STRENGTH	8.0  /* .. and so far clear of the noise */
 #define COMMON_LEAST_NS 0.5e6 /* a wait for data shorter than this a step is no starvation */
-#define NOTE_MIN	0.01  /* of the steps: less is not worth a line */
+#define WHOLE_SHARE                                                                                \
+	0.6 /* of the least impact, over all that was given: few steps may do in a short recording \
+	     */
+#define NOTE_MIN 0.01 /* of the steps: less is not worth a line */
 
 bool names_nobody(const struct entry *e)
 {
@@ -33,6 +35,15 @@ static double usual_step(const struct judge *j)
 	return n ? lower_median(x, n) : 0;
 }
 
+static double whole_time(const struct judge *j)
+{
+	double sum = 0;
+
+	for (uint32_t t = 0; t < j->n_steps; t++)
+		sum += j->moments[t].set_aside ? 0 : j->moments[t].wall;
+	return sum;
+}
+
 uint32_t judged_steps(const struct judge *j)
 {
 	uint32_t n = 0;
@@ -49,7 +60,9 @@ static double slowdown_of(const struct entry *e)
 
 static enum severity severity_of(const struct judge *j, const struct entry *e)
 {
-	bool enough = e->n_on >= MIN(3u, judged_steps(j)) || e->saved_ns >= usual_step(j);
+	bool enough = e->n_on >= MIN(3u, judged_steps(j)) || e->saved_ns >= usual_step(j) ||
+		      (e->n_on > 1 && e->cause != CAUSE_CHECKPOINT &&
+		       e->saved_ns >= WHOLE_SHARE * j->options.min_impact * whole_time(j));
 	double ratio = e->cause == CAUSE_COMM_LINK ? e->ratio
 		       : e->base_ns > 0		   ? (e->base_ns + e->mean_ns) / e->base_ns
 						   : 1;
@@ -60,8 +73,7 @@ static enum severity severity_of(const struct judge *j, const struct entry *e)
 		return SEVERITY_NOTE;
 	if (e->cause == CAUSE_UNKNOWN && e->common && e->strength < 1)
 		return SEVERITY_NOTE;
-	if (e->cause == CAUSE_PIPELINE_IMBALANCE && e->ratio < STAGE_RATIO &&
-	    slowdown_of(e) - 1 < STAGE_IMPACT)
+	if (e->cause == CAUSE_PIPELINE_IMBALANCE && e->ratio < STAGE_RATIO)
 		return SEVERITY_NOTE;
 	if (slowdown_of(e) - 1 >= j->options.min_impact && enough)
 		return SEVERITY_FAULT;

@@ -432,6 +432,16 @@ static void plain_words(const struct judge *j, struct report *r, struct finding 
 		    e->mean_ns / 1e6, 100 * e->saved_ns / e->spent_ns,
 		    j->n_rows > 1 ? ", on all ranks" : "");
 		break;
+	case CAUSE_COMM_LINK:
+		f->summary = report_printf(
+		    r,
+		    "transfers of all groups alike take %.3g times as long, %s; where the "
+		    "slow link is cannot be told",
+		    e->ratio, at);
+		add_evidence(f, "step time, against the steps before", e->mean_ns / 1e6,
+			     e->base_ns / 1e6, "ms");
+		exclude(f, CAUSE_COMPUTE_STRAGGLER, "no rank's own time grew");
+		break;
 	default:
 		f->summary = report_printf(
 		    r, "steps take %.3g ms instead of %.3g ms, %s; no rank given stands out",
@@ -485,7 +495,7 @@ void words_next(const struct judge *j, struct report *r, struct finding *f, cons
 
 void words_say(const struct judge *j, struct report *r, struct finding *f, const struct entry *e)
 {
-	if (e->cause == CAUSE_COMM_LINK) {
+	if (e->cause == CAUSE_COMM_LINK && !e->common) {
 		link_words(j, r, f, e);
 	} else if (names_nobody(e)) {
 		plain_words(j, r, f, e);
