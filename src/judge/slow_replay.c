@@ -246,6 +246,8 @@ struct run {
 	const struct replay *r;
 	uint32_t *source;  /* [rows] whose work the row does */
 	double *factor;	   /* [rows] times this */
+	double *cut;	   /* [rows] without this much .. */
+	uint32_t *cut_at;  /* [rows] .. before this event of the source */
 	double *now;	   /* [rows] */
 	double *own;	   /* [rows] own time so far */
 	double *arrival;   /* [insts] latest so far */
@@ -281,7 +283,8 @@ static void advance(struct run *u, uint32_t row)
 	for (; u->at[row] < r->first[u->source[row] + 1]; u->at[row]++) {
 		const struct replay_event *e = &r->events[u->at[row]];
 		uint32_t inst = r->inst_of[r->first_coll[row] + e->coll];
-		double own = e->own * u->factor[row];
+		double own =
+		    e->own * u->factor[row] - (u->at[row] >= u->cut_at[row] ? u->cut[row] : 0);
 		double reach = u->now[row] + (own - u->own[row]);
 
 		if (e->block && u->missing[inst]) { /* comes back when the last one has arrived */
@@ -323,8 +326,38 @@ static double run_all(struct run *u)
 		if (r->end[row] >= 0)
 			latest =
 			    fmax(latest, u->now[row] + r->end[u->source[row]] * u->factor[row] -
-					     u->own[row]);
+					     u->cut[row] - u->own[row]);
 	return latest;
+}
+
+/* A row without peers does what its role needs: a long stall is cut out where it is, other excess
+   is spread over all its work. */
+static void assume_past(struct run *u, const struct judge *j, uint32_t t, uint32_t row)
+{
+	const struct replay *r = u->r;
+	double want = (double)ref_of(j, j->role[row], t)[BLAMES], excess = r->end[row] - want;
+	double before = 0, widest = 0;
+	uint32_t at = r->first[row + 1];
+
+	if (excess <= 0)
+		return;
+	if ((double)point_of(j, row, t)->stall < 0.5 * excess) {
+		u->factor[row] *= want / r->end[row];
+		return;
+	}
+	for (uint32_t i = r->first[row]; i < r->first[row + 1]; i++) {
+		if (r->events[i].own - before > widest) {
+			widest = r->events[i].own - before;
+			at = i;
+		}
+		before = r->events[i].own;
+	}
+	if (r->end[row] - before > widest) {
+		widest = r->end[row] - before;
+		at = r->first[row + 1];
+	}
+	u->cut_at[row] = at;
+	u->cut[row] = fmin(excess, widest);
 }
 
 static void assume(struct run *u, const struct judge *j, uint32_t t, const struct what_if *w,
@@ -339,9 +372,8 @@ static void assume(struct run *u, const struct judge *j, uint32_t t, const struc
 		peer = middling_peer(j, r, row, w->rows);
 		if (peer != NO_ID)
 			u->source[row] = peer;
-		else if (r->end[row] > 0) /* nobody is left: what the role needs */
-			u->factor[row] *=
-			    fmin(1, (double)ref_of(j, j->role[row], t)[BLAMES] / r->end[row]);
+		else
+			assume_past(u, j, t, row);
 	} else if (t == 0 && j->n_steps < 3) {
 		u->now[row] = r->late[row];
 	}
@@ -357,6 +389,8 @@ double replay_run(const struct judge *j, const struct replay *r, uint32_t t,
 
 	u.source = arena_alloc(&arena, r->n_rows * sizeof(*u.source));
 	u.factor = arena_alloc(&arena, r->n_rows * sizeof(*u.factor));
+	u.cut = arena_alloc(&arena, r->n_rows * sizeof(*u.cut));
+	u.cut_at = arena_alloc(&arena, r->n_rows * sizeof(*u.cut_at));
 	u.now = arena_alloc(&arena, r->n_rows * sizeof(*u.now));
 	u.own = arena_alloc(&arena, r->n_rows * sizeof(*u.own));
 	u.arrival = arena_alloc(&arena, r->n_insts * sizeof(*u.arrival) + 1);

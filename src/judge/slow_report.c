@@ -16,7 +16,8 @@
 #define WHOLE_SHARE                                                                                \
 	0.6 /* of the least impact, over all that was given: few steps may do in a short recording \
 	     */
-#define NOTE_MIN 0.01 /* of the steps: less is not worth a line */
+#define SAVE_LEAST_NS 10e6 /* a save shorter than this is no save to speak of */
+#define NOTE_MIN      0.01 /* of the steps: less is not worth a line */
 
 bool names_nobody(const struct entry *e)
 {
@@ -74,6 +75,8 @@ static enum severity severity_of(const struct judge *j, const struct entry *e)
 	if (e->cause == CAUSE_UNKNOWN && e->common && e->strength < 1)
 		return SEVERITY_NOTE;
 	if (e->cause == CAUSE_PIPELINE_IMBALANCE && e->ratio < STAGE_RATIO)
+		return SEVERITY_NOTE;
+	if (e->cause == CAUSE_CHECKPOINT && e->saved_ns < SAVE_LEAST_NS * e->n_on)
 		return SEVERITY_NOTE;
 	if (slowdown_of(e) - 1 >= j->options.min_impact && enough)
 		return SEVERITY_FAULT;
