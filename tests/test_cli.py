@@ -112,6 +112,22 @@ class Cli(unittest.TestCase):
             self.assertEqual((p.returncode, p.stdout), (64, b''), layout)
             self.assertIn('--layout', p.stderr.decode())
 
+    def test_numbers_that_are_none_are_bad_usage_in_one_line(self):
+        bad = {'--steps': ('', '-', 'x', '9-3', '1-2-3', '1.5', '99999999999999999999-3'),
+               '--ranks': ('', 'x', '3-1', ',', '1,,2', '-1', '0-99999999999', '9223372036854775808'),
+               '--min-impact': ('', 'x', '-5', 'nan', 'inf', '1e999', '5x'),
+               '--layout': ('', 'tp', 'tp=0', 'tp=4x', 'tp=-4', 'dp=99999999999999999999', 'tp=4294967296,dp=4294967296')}
+        for option, values in bad.items():
+            for value in values:
+                p = run('diagnose', option, value, HEALTHY)
+                self.assertEqual((p.returncode, p.stdout), (64, b''), (option, value))
+                self.assertEqual(p.stderr.count(b'\n'), 1, p.stderr)
+                self.assertIn(option, p.stderr.decode())
+
+    def test_steps_that_are_not_there_are_said(self):
+        doc = self.diagnose('--steps', '900-', HEALTHY, status=2, lines=1)
+        self.assertIn('none of the steps', doc['headline'])
+
     def any_answer(self, path, *args):
         status = run('diagnose', *args, path).returncode
         self.assertIn(status, (0, 1))

@@ -336,7 +336,10 @@ static void merge_all(struct join *j, struct join_run *run)
 	}
 	j->job = any ? merge_job(j->merge, &error) : NULL;
 	j->usable = j->job != NULL;
-	if (!any && key)
+	if (any && !j->usable && (run->options->steps.first >= 0 || run->options->steps.last >= 0))
+		snprintf(error.text, sizeof(error.text),
+			 "none of the steps asked for is in what was given");
+	else if (!any && key)
 		snprintf(error.text, sizeof(error.text),
 			 "none of the ranks asked for is in what was given");
 	else if (!key)

@@ -30,8 +30,6 @@ uint16_t fold_class_new(struct fold *f, uint32_t name)
 
 static uint16_t lane_add(struct fold *f, bool gpu, uint64_t thread, uint32_t device)
 {
-	if (f->n_lanes == LANES_LIMIT)
-		return (uint16_t)(LANES_LIMIT - 1);
 	f->lanes = vec_reserve(f->lanes, &f->lanes_cap, f->n_lanes + 1, sizeof(*f->lanes));
 	f->lanes[f->n_lanes] = (struct lane){
 		.thread = thread,
@@ -83,6 +81,8 @@ static uint16_t lane_of(struct fold *f, bool gpu, uint64_t thread, uint32_t devi
 	if (!f->lane_slots || f->n_lanes * 2 >= f->lane_mask)
 		lanes_rehash(f);
 	slot = lane_slot(f, gpu, thread, device);
+	if (!f->lane_slots[slot] && f->n_lanes == LANES_LIMIT) /* a full table would have no end */
+		return f->last_lane[gpu] = LANES_LIMIT - 1;
 	if (!f->lane_slots[slot])
 		f->lane_slots[slot] = lane_add(f, gpu, thread, device) + 1u;
 	return f->last_lane[gpu] = (uint16_t)(f->lane_slots[slot] - 1);

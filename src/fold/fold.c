@@ -64,29 +64,44 @@ void rank_stream_done(struct rank_stream *s)
 	spool_done(&s->steps);
 }
 
+struct gpu_kernels {
+	uint32_t device;
+	uint64_t kernels;
+};
+
+static int device_order(const void *a, const void *b)
+{
+	const struct gpu_kernels *x = a, *y = b;
+
+	return x->device < y->device ? -1 : x->device > y->device;
+}
+
 /* The device with most kernels; NO_ID without any. */
 static uint32_t gpu_of(const struct fold *f)
 {
-	uint32_t best = NO_ID;
-	uint64_t most = 0;
+	_cleanup_free_ struct gpu_kernels *list = xmalloc((f->n_lanes + 1) * sizeof(*list));
+	struct gpu_kernels best = { .device = NO_ID };
+	size_t n = 0;
 
-	for (size_t i = 0; i < f->n_lanes; i++) {
-		uint64_t n = 0;
+	for (size_t i = 0; i < f->n_lanes; i++)
+		if (f->lanes[i].gpu)
+			list[n++] = (struct gpu_kernels){ f->lanes[i].device, f->lanes[i].kernels };
+	qsort(list, n, sizeof(*list), device_order);
+	for (size_t i = 0, end; i < n; i = end) {
+		struct gpu_kernels sum = { .device = list[i].device };
 
-		for (size_t k = 0; f->lanes[i].gpu && k < f->n_lanes; k++)
-			if (f->lanes[k].gpu && f->lanes[k].device == f->lanes[i].device)
-				n += f->lanes[k].kernels;
-		if (n > most || (n && n == most && f->lanes[i].device < best)) {
-			most = n;
-			best = f->lanes[i].device;
-		}
+		for (end = i; end < n && list[end].device == sum.device; end++)
+			sum.kernels += list[end].kernels;
+		if (sum.kernels > best.kernels)
+			best = sum;
 	}
-	return best;
+	return best.device;
 }
 
+/* A rank beyond the world is no rank: the file contradicts itself. */
 static int64_t rank_of(const struct fold *f, const struct fold_hint *hint)
 {
-	if (f->meta.rank >= 0)
+	if (f->meta.rank >= 0 && (f->meta.world_size <= 0 || f->meta.rank < f->meta.world_size))
 		return f->meta.rank;
 	if (f->self_rank >= 0 && f->meta.world_size >= 0 &&
 	    f->self_size == (uint64_t)f->meta.world_size)

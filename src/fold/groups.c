@@ -36,6 +36,26 @@ static uint32_t *members_parse(struct arena *arena, const char *text, uint32_t *
 	return n ? ranks : NULL;
 }
 
+static void row_add(struct groups *g, const struct rank_group *row)
+{
+	uint32_t name = row->name + 1, at = (uint32_t)g->rows.n;
+
+	if (name >= g->n_named) {
+		uint32_t n = MAX(name + 1, g->n_named * 2);
+
+		g->named = xrealloc(g->named, n * sizeof(*g->named));
+		for (; g->n_named < n; g->n_named++)
+			g->named[g->n_named].first = g->named[g->n_named].last = NO_ID;
+	}
+	if (g->named[name].first == NO_ID)
+		g->named[name].first = at;
+	else
+		g->next.v[g->named[name].last] = at;
+	g->named[name].last = at;
+	*vec_push(&g->next) = NO_ID;
+	*vec_push(&g->rows) = *row;
+}
+
 void groups_init(struct groups *g, struct fold *f, struct arena *arena)
 {
 	*g = (struct groups){ .arena = arena };
@@ -50,7 +70,7 @@ void groups_init(struct groups *g, struct fold *f, struct arena *arena)
 			row.n_ranks = t->n_ranks;
 			row.size = t->n_ranks;
 		}
-		*vec_push(&g->rows) = row;
+		row_add(g, &row);
 	}
 }
 
@@ -75,7 +95,7 @@ uint32_t groups_of(struct groups *g, struct fold *f, uint32_t comm)
 {
 	const struct comm_args *a = &f->comms[comm];
 	struct rank_group want = { .name = a->group, .desc = a->group_desc, .size = a->group_size };
-	size_t i;
+	uint32_t i;
 
 	if (g->n_of_comm < f->n_comms) {
 		g->of_comm = xrealloc(g->of_comm, f->n_comms * sizeof(*g->of_comm));
@@ -91,23 +111,26 @@ uint32_t groups_of(struct groups *g, struct fold *f, uint32_t comm)
 	if (a->ranks != NO_ID)
 		want.ranks =
 		    members_parse(g->arena, intern_get(&f->names, a->ranks), &want.n_ranks);
-	for (i = 0; i < g->rows.n; i++)
-		if (group_is(&g->rows.v[i], &want))
-			break;
-	if (i == g->rows.n) {
+	i = want.name + 1 < g->n_named ? g->named[want.name + 1].first : NO_ID;
+	while (i != NO_ID && !group_is(&g->rows.v[i], &want))
+		i = g->next.v[i];
+	if (i == NO_ID) {
+		i = (uint32_t)g->rows.n;
 		if (want.ranks)
 			want.size = want.n_ranks;
-		*vec_push(&g->rows) = want;
+		row_add(g, &want);
 	} else if (!g->rows.v[i].ranks && want.ranks) {
 		g->rows.v[i].ranks = want.ranks;
 		g->rows.v[i].size = g->rows.v[i].n_ranks = want.n_ranks;
 	}
-	return g->of_comm[comm] = (uint32_t)i;
+	return g->of_comm[comm] = i;
 }
 
 void groups_done(struct groups *g)
 {
 	free(g->rows.v);
+	free(g->next.v);
+	free(g->named);
 	free(g->of_comm);
 	*g = (struct groups){ 0 };
 }

@@ -35,7 +35,7 @@ struct lane {
 	uint64_t thread;
 	uint32_t device;
 	bool gpu;
-	bool task; /* its work is counted as no kernels */
+	bool task;		  /* its work is counted as no kernels */
 	int64_t op_start, op_end; /* collect: the last outermost operator */
 	/* fold: the communication ranges that were last entered on this thread */
 	struct comm_range {
@@ -137,6 +137,11 @@ uint16_t name_classify(const char *name, size_t len);
 struct groups {
 	struct arena *arena;
 	VEC(struct rank_group) rows;
+	VEC(uint32_t) next; /* row of the same name, NO_ID ends */
+	struct {
+		uint32_t first, last;
+	} * named; /* rows of a name, by its id + 1, so that NO_ID is 0 */
+	uint32_t n_named;
 	uint32_t *of_comm; /* by row of comms, NO_ID: not yet known */
 	size_t n_of_comm;
 };

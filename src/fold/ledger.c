@@ -8,6 +8,7 @@
 #include "fold/inside.h"
 
 #define PHASES_LIMIT 256
+#define NESTING_MOST 256 /* ranges that one kernel is counted in, on average */
 
 struct launched {
 	int64_t launch, start, end;
@@ -48,9 +49,10 @@ static size_t launched_list(const struct closing *c, struct launched **ret)
 	return n;
 }
 
-/* Union of the kernels launched in [from, to). */
+/* Union of the kernels launched in [from, to). *left: how many more may be looked at in this step.
+ */
 static int64_t gpu_time(struct closing *c, const struct launched *list, size_t n, int64_t from,
-			int64_t to)
+			int64_t to, size_t *left)
 {
 	size_t lo = 0, hi = n;
 	bool sorted = true;
@@ -64,7 +66,7 @@ static int64_t gpu_time(struct closing *c, const struct launched *list, size_t n
 			hi = mid;
 	}
 	c->rest.n = c->scratch.n = 0;
-	for (; lo < n && list[lo].launch < to; lo++) {
+	for (; lo < n && list[lo].launch < to && *left; lo++, --*left) {
 		sorted &= !c->rest.n || c->rest.v[c->rest.n - 1].a <= list[lo].start;
 		*vec_push(&c->rest) = (struct interval){ list[lo].start, list[lo].end };
 	}
@@ -107,6 +109,7 @@ void ledger_step(struct closing *c)
 	struct step *s = &c->step;
 	struct launched *list = NULL;
 	size_t n = c->gpu_job ? launched_list(c, &list) : 0, last = 0;
+	size_t left = (n + 64) * NESTING_MOST;
 
 	s->phases = arena_alloc(&c->arena, PHASES_LIMIT * sizeof(*s->phases));
 	for (size_t i = 0; i < c->ranges->n; i++) {
@@ -129,8 +132,10 @@ void ledger_step(struct closing *c)
 		p->total_ns += end - start;
 		p->longest_ns = MAX(p->longest_ns, end - start);
 		p->exposed_ns += clock_own_at(c, r->end) - clock_own_at(c, r->start);
-		if (n)
-			p->gpu_ns += gpu_time(c, list, n, r->start, r->end);
+		if (n && left)
+			p->gpu_ns += gpu_time(c, list, n, r->start, r->end, &left);
+		else if (n)
+			s->dropped++;
 	}
 	free(list);
 	s->data_wait_ns = time_of_class(c, NAME_DATA);

@@ -473,7 +473,7 @@ void merge_settle(struct merge *m)
 			  "number)",
 			  m->job.world_size);
 	of_runs = xasprintf("of %s", runs ? runs : "");
-	say(m, LEFT_NO_STEPS, "with no step");
+	say(m, LEFT_NO_STEPS, "with no step to look at");
 	say(m, LEFT_OTHER_WORLD, world);
 	say(m, LEFT_OTHER_RUN, of_runs);
 	say(m, LEFT_COPY, "copied from another");

@@ -1,50 +1,68 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coverage.c - a rank that was not given is named, never dropped. */
 #include "show/coverage.h"
+#include "base/buf.h"
 #include "base/ranges.h"
 
 #include <math.h>
+#include <stdio.h>
 
-/* Beyond this a stated world size is damage, and nobody reads the list of what misses. */
-#define WORLD_LIMIT ((int64_t)1 << 24)
+static void range_add(struct buf *out, int64_t first, int64_t last)
+{
+	char text[64];
+	int n;
 
+	n = first == last ? snprintf(text, sizeof(text), "%s%" PRId64, out->len ? "," : "", first)
+			  : snprintf(text, sizeof(text), "%s%" PRId64 "-%" PRId64,
+				     out->len ? "," : "", first, last);
+	buf_put(out, text, (size_t)n);
+}
+
+/* The gaps between the ranks seen; a world of a billion costs no more than one of eight. */
 static char *missing_of(const struct job *job, size_t *ret_n)
 {
-	_cleanup_free_ int64_t *missing = NULL;
-	size_t n = 0;
-	uint32_t row = 0;
+	struct buf out = { 0 };
+	int64_t next = 0;
 
-	missing = xmalloc((size_t)job->world_size * sizeof(*missing));
-	for (int64_t rank = 0; rank < job->world_size; rank++) {
-		while (row < job->n_ranks && job->ranks[row].rank >= 0 &&
-		       job->ranks[row].rank < rank)
-			row++;
-		if (row >= job->n_ranks || job->ranks[row].rank != rank)
-			missing[n++] = rank;
+	*ret_n = 0;
+	for (uint32_t row = 0; row <= job->n_ranks && next < job->world_size; row++) {
+		bool known = row < job->n_ranks && job->ranks[row].rank >= 0;
+		int64_t rank = known ? MIN(job->ranks[row].rank, job->world_size) : job->world_size;
+
+		if (rank > next) {
+			range_add(&out, next, rank - 1);
+			*ret_n += (size_t)(rank - next);
+		}
+		next = MAX(next, rank + 1);
 	}
-	*ret_n = n;
-	return ranges_format(missing, n);
+	buf_put(&out, "", 1);
+	return (char *)out.data;
 }
 
 struct coverage coverage_of(const struct job *job)
 {
 	struct coverage c = { .n_seen = job->n_ranks, .part = NAN };
-	_cleanup_free_ int64_t *known = xmalloc(job->n_ranks * sizeof(*known));
+	_cleanup_free_ int64_t *known = xmalloc(((size_t)job->n_ranks + 1) * sizeof(*known));
+	_cleanup_free_ char *numbers = NULL;
+	struct buf seen = { 0 };
 	size_t n_known = 0;
 
 	while (n_known < job->n_ranks && job->ranks[n_known].rank >= 0) {
 		known[n_known] = job->ranks[n_known].rank;
 		n_known++;
 	}
-	c.seen = ranges_format(known, n_known);
+	numbers = ranges_format(known, n_known);
+	buf_put(&seen, numbers, strlen(numbers));
 	for (size_t i = n_known; i < job->n_ranks; i++) {
-		char *longer =
-		    xasprintf("%s%sunknown-%" PRIu32, c.seen, i ? "," : "", job->ranks[i].unknown);
+		char name[32];
 
-		free(c.seen);
-		c.seen = longer;
+		buf_put(&seen, ",", i > 0);
+		job_rank_name(job, (uint32_t)i, name);
+		buf_put(&seen, name, strlen(name));
 	}
-	if (job->world_size > 0 && job->world_size <= WORLD_LIMIT) {
+	buf_put(&seen, "", 1);
+	c.seen = (char *)seen.data;
+	if (job->world_size > 0) {
 		c.missing = missing_of(job, &c.n_missing);
 		c.part = MIN((double)job->n_ranks / (double)job->world_size, 1.0);
 	}

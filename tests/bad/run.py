@@ -34,9 +34,10 @@ class Want:
     """What must hold; the defaults are those of a job of which one file is hurt."""
 
     def __init__(self, status=(0, 1), alive=(0, 1, 2), says=('rank3',), memory=160 * MIB, seconds=20, files=None, lines=6, setup=None,
-                 user=None, not_alive=(), same=False):
+                 user=None, not_alive=(), same=False, missing=None):
         self.status, self.alive, self.says, self.memory, self.seconds = status, alive, says, memory, seconds
         self.files, self.lines, self.setup, self.user, self.not_alive, self.same = files, lines, setup, user, not_alive, same
+        self.missing = missing  # ranks_missing of the answer
 
 
 class Base:
@@ -181,6 +182,58 @@ def members_by_the_million(base, folder):
     text = base.text[3].replace('"ranks": [0, 1, 2, 3]', '"ranks": [' + ', '.join(map(str, range(1000000))) + ']', 1)
     hurt(base, folder, text)
     return Want(says=(), memory=300 * MIB)
+
+
+def mark_event(number, ts, dur):
+    return kernel_event(cat='"user_annotation"', name=f'"ProfilerStep#{number}"', ts=str(ts), dur=str(dur), args='{}')
+
+
+def trace_of(rank, world, events):
+    return (f'{{"schemaVersion": 1, "distributedInfo": {{"backend": "nccl", "rank": {rank}, "world_size": {world}}}, "traceEvents": [\n' + ',\n'.join(events) + '\n]}')
+
+
+def a_world_of_a_billion(base, folder):
+    for r in range(4):
+        write(os.path.join(folder, f'rank{r}.json'), base.text[r].replace('"world_size": 4', '"world_size": 1000000000'))
+    return Want(alive=(0, 1, 2, 3), says=(), missing='4-999999999')
+
+
+def a_rank_beyond_the_world(base, folder):
+    hurt(base, folder, base.text[3].replace('"rank": 3,', '"rank": 9223372036854775807,'))
+    return Want(alive=(0, 1, 2, 3), says=(), missing='')  # by its file's name
+
+
+def threads_and_devices_by_the_hundred_thousand(base, folder):
+    odd = [kernel_event(ts=str(i), tid=str(i), args=f'{{"stream": {i}, "device": {i % 90000}, "correlation": {i}}}') for i in range(100000)]
+    odd += [kernel_event(cat='"cpu_op"', ts=str(i), tid=str(i), args='{}') for i in range(100000)]
+    hurt(base, folder, with_event(base, ',\n'.join(odd)))
+    return Want(says=(), memory=400 * MIB)
+
+
+def groups_by_the_hundred_thousand(base, folder):
+    for r in range(2):
+        events = [mark_event(1, 10, 2000000)]
+        events += [kernel_event(name='"ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)"', ts=str(20 + 10 * i), dur='5',
+                                args=f'{{"stream": 7, "correlation": {i}, "Collective name": "allreduce", "Process Group Name": "g{i}", "Group size": 2}}')
+                   for i in range(100000)]
+        write(os.path.join(folder, f'rank{r}.json'), trace_of(r, 2, events))
+    return Want(alive=(0, 1), says=(), memory=400 * MIB)
+
+
+def everything_overlaps(base, folder):
+    """Marks, ranges, launches and kernels of random times and lengths, out of order."""
+    dice = random.Random(3)
+    for r in range(2):
+        def any_event(**how):
+            return kernel_event(ts=str(dice.randrange(100000)), dur=str(dice.randrange(200000)), **how)
+        events = [mark_event(s, 1000 + 1000 * s, 100000) for s in range(100)]
+        for i in range(10000):
+            events.append(any_event(args=f'{{"stream": {dice.randrange(9)}, "correlation": {dice.randrange(50)}}}'))
+            events.append(any_event(cat='"user_annotation"', name=f'"part {i % 50}"', args='{}'))
+            events.append(any_event(cat='"cuda_runtime"', name='"cudaLaunchKernel"', args=f'{{"correlation": {dice.randrange(50)}}}'))
+        dice.shuffle(events)
+        write(os.path.join(folder, f'rank{r}.json'), trace_of(r, 2, events))
+    return Want(alive=(0, 1), says=())
 
 
 # -- the same trace, written in other ways: nothing may change
@@ -468,7 +521,7 @@ def folder_of_a_thousand_nothings(base, folder):
     base.put(folder)
     for i in range(1000):
         write(os.path.join(folder, f'rank{i + 4}.json'), '')
-    return Want(says=('1000 files', 'rank4.json'), lines=1)
+    return Want(says=('1000 files', 'rank10.json'), lines=1)
 
 
 # -- gigabytes
@@ -510,6 +563,7 @@ SHORT = [truncated_json, truncated_gzip, truncated_in_the_head, rotten_gzip, gzi
          names_that_lie, trace_without_events, events_that_are_no_list, nothing_there, fifo, fifo_by_name, link_to_a_device,
          device_by_name, links_in_a_circle, deep_folders, unreadable_file, names_that_would_paint_the_terminal, two_files_of_one_rank, two_jobs_mixed,
          two_jobs_of_the_same_size, many_small_files, archive_with_odd_members, truncated_archive, truncated_zip, archive_of_an_archive,
+         a_world_of_a_billion, a_rank_beyond_the_world, threads_and_devices_by_the_hundred_thousand, groups_by_the_hundred_thousand, everything_overlaps,
          archive_of_a_hundred_thousand_nothings, folder_of_a_thousand_nothings]
 LONG = [string_of_a_gigabyte, decompression_bomb, decompression_bomb_of_events]
 
@@ -579,6 +633,8 @@ def faults(base_answer, want, status, out, err, memory):
     seen = numbers(doc['job']['ranks_seen'])
     if not set(want.alive) <= seen:
         yield f'ranks {sorted(set(want.alive) - seen)[:5]} are not diagnosed'
+    if want.missing is not None and doc['job']['ranks_missing'] != want.missing:
+        yield f'ranks_missing {doc["job"]["ranks_missing"]!r}, want {want.missing!r}'
     for part in ('verdict', 'job', 'ranks', 'findings') if want.same else ():
         if doc[part] != base_answer[part]:
             yield f'{part} is not what the same events give elsewhere'
