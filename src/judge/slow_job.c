@@ -130,7 +130,8 @@ static bool common_entry(struct judge *j, enum blame b, double share, struct ent
 	return wall > 0 && part > share * wall && e->n_on;
 }
 
-static void report_common(struct judge *j, struct report *report, bool data_named, bool save_named)
+static void report_common(struct judge *j, struct report *report, bool data_named, bool save_named,
+			  bool *explained)
 {
 	struct entry e;
 
@@ -140,6 +141,8 @@ static void report_common(struct judge *j, struct report *report, bool data_name
 	}
 	if (!save_named && common_entry(j, BLAME_SAVE, 0.02, &e)) {
 		e.cause = CAUSE_CHECKPOINT;
+		for (uint32_t t = 0; t < j->n_steps; t++)
+			explained[t] |= e.on[t];
 		entry_report(j, report, &e);
 	}
 	if (common_entry(j, BLAME_HOST, LAUNCH_BOUND, &e) && !j->job->cpu_job) {
@@ -338,7 +341,7 @@ void job_findings(struct judge *j, struct report *report)
 	if (staged)
 		entry_report(j, report, &stages);
 	named |= kernel_regression(j, report);
-	report_common(j, report, data, save);
+	report_common(j, report, data, save, explained);
 	if (!named && !uneven)
 		report_regression(j, report);
 	report_spikes(j, report, explained);

@@ -133,6 +133,7 @@ static void role_against_past(struct judge *j, uint32_t role, const double *comm
 {
 	_cleanup_free_ double *x = xmalloc((j->n_steps + 1) * sizeof(*x));
 	size_t n = 0, risen = 0;
+	bool from_start = false;
 	double mode;
 
 	for (uint32_t t = 0; t < j->n_steps; t++)
@@ -141,11 +142,17 @@ static void role_against_past(struct judge *j, uint32_t role, const double *comm
 	if (n < 4)
 		return;
 	mode = fast_mode(x, n, 2);
-	for (uint32_t t = 0; t < j->n_steps; t++)
-		risen += !j->moments[t].set_aside && (double)ref_of(j, role, t)[BLAME_COMPUTE] >
-							 (1 + ROLE_RISE) * mode * common[t];
-	if (j->n_roles == 2 &&
-	    2 * risen > n) /* of two, the other may as well have been faster for a while */
+	for (uint32_t t = 0, first = 1; t < j->n_steps; t++) {
+		bool high = !j->moments[t].set_aside && (double)ref_of(j, role, t)[BLAME_COMPUTE] >
+							    (1 + ROLE_RISE) * mode * common[t];
+
+		from_start |= high && first;
+		first &= j->moments[t].set_aside;
+		risen += high;
+	}
+	/* Of two roles the other may as well have been faster for a while, or have got slower
+	 * since. */
+	if (j->n_roles == 2 && (2 * risen > n || from_start))
 		return;
 	for (uint32_t t = 0; t < j->n_steps; t++) {
 		float *ref = ref_of(j, role, t);
