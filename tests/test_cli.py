@@ -128,6 +128,44 @@ class Cli(unittest.TestCase):
         doc = self.diagnose('--steps', '900-', HEALTHY, status=2, lines=1)
         self.assertIn('none of the steps', doc['headline'])
 
+    # the world around it
+
+    def test_a_closed_or_full_stdout_is_said_and_2(self):
+        for command in (['diagnose', HEALTHY], ['diagnose', '--json', HEALTHY], ['export', '--steps', self.dir / 'steps', HEALTHY]):
+            p = subprocess.run([LOCKSTEP, *map(str, command)], stderr=subprocess.PIPE, preexec_fn=lambda: os.close(1))
+            self.assertEqual((p.returncode, p.stderr.count(b'\n')), (2, 1), p.stderr)
+            self.assertIn(b'standard output', p.stderr)
+            with open('/dev/full', 'wb') as full:
+                p = subprocess.run([LOCKSTEP, *map(str, command)], stdout=full, stderr=subprocess.PIPE)
+            self.assertEqual((p.returncode, p.stderr.count(b'\n')), (2, 1), p.stderr)
+        for segment in (self.dir / 'steps').iterdir():
+            self.assertNotIn(b'4 ranks', segment.read_bytes())  # what was meant for stdout
+
+    def test_a_closed_stdin_is_one_line(self):
+        p = subprocess.run([LOCKSTEP, 'diagnose', '-'], capture_output=True, preexec_fn=lambda: os.close(0))
+        self.assertEqual((p.returncode, p.stderr.count(b'\n')), (2, 1), p.stderr)
+
+    def many_steps(self):
+        """A trace whose records do not fit into what a worker keeps in memory."""
+        marks = ',\n'.join(f'{{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#{i}", "pid": 1, "tid": 1, "ts": {1000 * i + 1}, "dur": 999}}'
+                           for i in range(100000))
+        (self.dir / 'many').mkdir()
+        (self.dir / 'many/rank0.json').write_text(f'{{"schemaVersion": 1, "traceEvents": [{marks}]}}')
+        return self.dir / 'many'
+
+    def test_no_room_for_temporary_files_is_said(self):
+        folder = self.many_steps()
+        doc = self.diagnose(folder, status=2, lines=1, env={**os.environ, 'TMPDIR': str(self.dir / 'absent')})
+        self.assertIn('could be read', doc['headline'])
+        self.assertIn('temporary file', self.said)
+        self.diagnose(folder, status=2, lines=1, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536)))
+        self.assertIn('temporary file', self.said)
+
+    def test_no_room_for_a_segment_leaves_nothing_behind(self):
+        p = run('export', '--steps', self.dir / 'steps', HEALTHY, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)))
+        self.assertEqual((p.returncode, p.stderr.count(b'\n'), p.stdout), (2, 1, b''), p.stderr)
+        self.assertEqual(list((self.dir / 'steps').iterdir()), [])
+
     def any_answer(self, path, *args):
         status = run('diagnose', *args, path).returncode
         self.assertIn(status, (0, 1))

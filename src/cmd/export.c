@@ -121,8 +121,10 @@ int export_main(int argc, char **argv)
 		complain("export: %s", join.report.headline);
 	else if (export_write(&join, args.steps, &error) < 0)
 		complain("%s", error.text);
+	else if (fflush(stdout))
+		complain("standard output: %s", strerror(errno));
 	else
-		status = fflush(stdout) ? EXIT_CANNOT_TELL : EXIT_HEALTHY;
+		status = EXIT_HEALTHY;
 	join_done(&join);
 out:
 	free(args.ranks.v);

@@ -31,6 +31,7 @@ struct slot {
 	struct remarks remarks; /* for stderr */
 	uint64_t unrelated;	/* members and files that are not ours */
 	char *first_unrelated;	/* "path: why" */
+	uint64_t failed;	/* traces that nothing could be taken from */
 	struct fold *fold;	/* of the trace that is being read */
 	char *path;
 	enum input_kind kind;
@@ -121,6 +122,7 @@ static void trace_end(void *user, const struct read_stats *stats, int status, co
 	if (!survey_host_of_name(slot->path, &hint.host, &hint.host_len))
 		hint.host = NULL;
 	if (status < 0) {
+		slot->failed++;
 		remarks_add(&slot->remarks, slot->path, why && *why ? why : strerror(-status));
 		goto out;
 	}
@@ -130,6 +132,7 @@ static void trace_end(void *user, const struct read_stats *stats, int status, co
 		slot_say_cut(slot, stats);
 	stream = xcalloc(1, sizeof(*stream));
 	if (fold_finish(slot->fold, &hint, stream, &error) < 0) {
+		slot->failed++;
 		remarks_add(&slot->remarks, slot->path, error.text);
 		free(stream);
 		goto out;
@@ -187,9 +190,7 @@ static void read_stdin(struct slot *slot)
 	while ((n = read(STDIN_FILENO, bytes, 1 << 16)) > 0)
 		if (records_bytes(slot, bytes, (size_t)n) < 0)
 			break;
-	if (n < 0)
-		remarks_add(&slot->remarks, "standard input", strerror(errno));
-	slot_take_records(slot, "-", NULL);
+	slot_take_records(slot, "-", n < 0 ? strerror(errno) : NULL);
 }
 
 static void survey_all(struct join_run *run, char *const *paths, size_t n_paths, bool *ret_stdin)
@@ -310,12 +311,13 @@ static void part_count(struct part *part, const struct rank_stream *stream)
 /* Hands the streams to merge, in the order of the survey; then the rows of each are known. */
 static void merge_all(struct join *j, struct join_run *run)
 {
-	uint64_t key = 0;
+	uint64_t key = 0, failed = 0;
 	VEC(bool) wanted = { 0 };
 	struct error error = { "" };
 	bool any = false;
 
 	for (size_t i = 0; i < run->n_slots; i++) {
+		failed += run->slots[i].failed;
 		for (size_t k = 0; k < run->slots[i].parts.n; k++) {
 			struct part *part = &run->slots[i].parts.v[k];
 
@@ -343,8 +345,9 @@ static void merge_all(struct join *j, struct join_run *run)
 		snprintf(error.text, sizeof(error.text),
 			 "none of the ranks asked for is in what was given");
 	else if (!key)
-		snprintf(error.text, sizeof(error.text),
-			 "no profiler trace and no step record in what was given");
+		snprintf(error.text, sizeof(error.text), "%s",
+			 failed ? "none of the traces given could be read"
+				: "no profiler trace and no step record in what was given");
 	if (!j->job) {
 		j->job = &j->nothing;
 		j->report.headline = report_printf(&j->report, "%s", error.text);
