@@ -9,13 +9,13 @@
 #include "base/intern.h"
 
 enum event_kind {
-	EVENT_KERNEL,	      /* GPU work: a kernel, collective kernels among them */
-	EVENT_COPY,	      /* GPU work: a memory copy */
-	EVENT_SET,	      /* GPU work: a memory set */
-	EVENT_TASK,	      /* GPU work that its profiler calls no kernel (MTIA): busy, not counted */
-	EVENT_LAUNCH,	      /* host: a runtime or driver call that starts GPU work */
-	EVENT_SYNC,	      /* host: a runtime or driver call that waits for the GPU */
-	EVENT_ANNOTATION,     /* host: a named range (user_annotation), step marks among them */
+	EVENT_KERNEL,	  /* GPU work: a kernel, collective kernels among them */
+	EVENT_COPY,	  /* GPU work: a memory copy */
+	EVENT_SET,	  /* GPU work: a memory set */
+	EVENT_TASK,	  /* GPU work that its profiler calls no kernel (MTIA): busy, not counted */
+	EVENT_LAUNCH,	  /* host: a runtime or driver call that starts GPU work */
+	EVENT_SYNC,	  /* host: a runtime or driver call that waits for the GPU */
+	EVENT_ANNOTATION, /* host: a named range (user_annotation), step marks among them */
 	EVENT_GPU_ANNOTATION, /* the same range as it spans the GPU's work */
 	EVENT_OP,	      /* host: an operator (cpu_op) */
 	EVENT_PYTHON,	      /* host: a Python function */
