@@ -59,6 +59,25 @@ const char *name_of(const struct judge *j, uint32_t id)
 		   : NULL; /* what PyTorch calls a group without one */
 }
 
+/* Three digits, never an exponent: 0.106, 14.3, 14,306. */
+static const char *amount(struct report *r, double v)
+{
+	if (!isfinite(v) || fabs(v) >= 999999.5)
+		return report_printf(r, "%.0f", v);
+	if (fabs(v) >= 999.5)
+		return report_printf(r, "%s%ld,%03ld", v < 0 ? "-" : "", lround(fabs(v)) / 1000,
+				     lround(fabs(v)) % 1000);
+	return report_printf(r, "%.3g", fabs(v) < 0.0005 ? 0 : v);
+}
+
+/* A kernel's name may be a page of templates. */
+static const char *kernel_name(const struct judge *j, struct report *r, uint32_t id)
+{
+	const char *name = name_of(j, id);
+
+	return name && strlen(name) > 60 ? report_printf(r, "%.58s..", name) : name;
+}
+
 static void add_evidence(struct finding *f, const char *text, double value, double expected,
 			 const char *unit)
 {
@@ -153,9 +172,11 @@ static void add_familiar(const struct judge *j, struct report *r, struct finding
 }
 
 static const char *const blame_words[BLAMES] = {
-	[BLAME_COMPUTE] = "compute",	[BLAME_HOST] = "GPU idle, host late",
-	[BLAME_DATA] = "wait for data", [BLAME_SAVE] = "save",
-	[BLAME_LATE] = "entered late",
+	[BLAME_COMPUTE] = "compute",
+	[BLAME_HOST] = "GPU idle because the host is late,",
+	[BLAME_DATA] = "waiting for data",
+	[BLAME_SAVE] = "saving",
+	[BLAME_LATE] = "entering the step late",
 };
 
 /* Mean step of a row over the steps that are on, as its marks on the host say: what people look at.
@@ -215,33 +236,38 @@ static void own_evidence(const struct judge *j, struct report *r, struct finding
 	const struct detail *kernel = main_detail(d->kernels.v, d->kernels.n);
 	uint64_t last = 0;
 
-	for (int b = 0; b < BLAMES; b++) {
+	for (int i = -1; i < BLAMES; i++) { /* what it is blamed for comes first */
+		int b = i < 0 ? (int)e->blame : i;
+
+		if (i == (int)e->blame)
+			continue;
 		mean_parts(j, e, b, &value, &expected);
-		if ((enum blame)b == e->blame || (value > 1.2 * expected + 0.05 && b != BLAME_LATE))
+		if (i < 0 || (value > 1.2 * expected + 0.05 && b != BLAME_LATE))
 			add_evidence(f,
-				     report_printf(r, "%s a step, against the middle of its peers",
+				     report_printf(r, "%s per step, against its peers' median",
 						   b == BLAME_HOST && j->job->cpu_job
-						       ? "host, nothing running"
+						       ? "host idle"
 						       : blame_words[b]),
 				     value, expected, "ms");
 	}
 	mean_parts(j, e, BLAMES, &exposed, &none);
-	add_evidence(f, "standing in collectives with nothing else to do, against the others",
-		     exposed, others_waiting(j, e), "ms");
+	add_evidence(f, "waiting in collectives per step, against the other ranks' median", exposed,
+		     others_waiting(j, e), "ms");
 	for (size_t i = 0; i < e->rows.n; i++)
 		last += j->ranks[e->rows.v[i]].arrived_last;
 	if (last)
 		add_evidence(f, "collectives in which it arrived last", (double)last, NAN, "count");
 	if (e->blame == BLAME_COMPUTE && kernel && kernel->base_ns > 0)
-		add_evidence(
-		    f, report_printf(r, "kernel %.60s, times its peers'", name_of(j, kernel->name)),
-		    (kernel->base_ns + kernel->excess_ns) / kernel->base_ns, 1, "x");
-	if (e->blame == BLAME_COMPUTE && d->w1_kernel != NO_ID && d->w1_ns > 0)
 		add_evidence(f,
-			     report_printf(
-				 r, "durations of kernel %.50s, distance to its peers' middle (W1)",
-				 name_of(j, d->w1_kernel)),
-			     d->w1_ns / 1e3, 0, "us");
+			     report_printf(r, "kernel %s, times its peers'",
+					   kernel_name(j, r, kernel->name)),
+			     (kernel->base_ns + kernel->excess_ns) / kernel->base_ns, 1, "x");
+	if (e->blame == BLAME_COMPUTE && d->w1_kernel != NO_ID && d->w1_ns > 0)
+		add_evidence(
+		    f,
+		    report_printf(r, "durations of kernel %s, distance to its peers' middle (W1)",
+				  kernel_name(j, r, d->w1_kernel)),
+		    d->w1_ns / 1e3, 0, "us");
 	add_longest_victim(j, r, f, e);
 	add_familiar(j, r, f, e);
 }
@@ -250,30 +276,30 @@ static void own_exclusions(const struct judge *j, struct report *r, struct findi
 			   const struct entry *e)
 {
 	double value, expected, exposed, none, others = others_waiting(j, e);
+	bool many = e->rows.n > 1;
 
-	mean_parts(j, e, (int)e->blame, &value, &expected);
 	mean_parts(j, e, BLAMES, &exposed, &none);
-	exclude(
-	    f, CAUSE_COMM_LINK,
-	    report_printf(
-		r,
-		"it stands in collectives for %.3g ms a step, the others %.3g ms: they wait for it",
-		exposed, others));
+	exclude(f, CAUSE_COMM_LINK,
+		report_printf(r, "%s %s ms a step in collectives; the others wait %s ms, for %s",
+			      many ? "they wait" : "it waits", amount(r, exposed),
+			      amount(r, others), many ? "them" : "it"));
 	if (e->blame == BLAME_COMPUTE) {
 		mean_parts(j, e, BLAME_HOST, &value, &expected);
 		exclude(f, CAUSE_HOST_STALL,
-			report_printf(r, "its host costs %.3g ms a step, its peers' %.3g ms", value,
-				      expected));
+			report_printf(r, "%s by %s ms a step, peers' by %s ms",
+				      many ? "their hosts delay them" : "its host delays it",
+				      amount(r, value), amount(r, expected)));
 		if (e->n_on >= 3)
 			exclude(f, CAUSE_WORKLOAD_IMBALANCE,
 				report_printf(r, "the same rank%s in %u of %u steps",
-					      e->rows.n > 1 ? "s are slow" : " is slow", e->n_on,
+					      many ? "s are slow" : " is slow", e->n_on,
 					      judged_steps(j)));
 	} else {
 		mean_parts(j, e, BLAME_COMPUTE, &value, &expected);
 		exclude(f, CAUSE_COMPUTE_STRAGGLER,
-			report_printf(r, "it computes %.3g ms a step, its peers %.3g ms", value,
-				      expected));
+			report_printf(r, "%s %s ms a step, peers %s ms",
+				      many ? "they compute" : "it computes", amount(r, value),
+				      amount(r, expected)));
 	}
 }
 
@@ -296,35 +322,39 @@ static void own_summary(const struct judge *j, struct report *r, struct finding 
 			const struct entry *e)
 {
 	double value, expected;
-	const char *name = who(j, r, e), *verb = e->rows.n > 1 ? "" : "s";
+	bool many = e->rows.n > 1;
+	const char *name = who(j, r, e), *at = when(j, r, e), *verb = many ? "" : "s",
+		   *its = many ? "their" : "its", *mine, *peers;
 
 	mean_parts(j, e, (int)e->blame, &value, &expected);
+	mine = amount(r, value);
+	peers = amount(r, expected);
 	switch (e->blame) {
 	case BLAME_COMPUTE:
-		f->summary = report_printf(
-		    r, "%s compute%s %.3g ms a step where its peers need %.3g ms, %s%s", name, verb,
-		    value, expected, when(j, r, e),
-		    e->cause == CAUSE_THROTTLING
-			? report_printf(r, ", in %u separate windows", e->windows)
-			: "");
+		f->summary =
+		    report_printf(r, "%s compute%s %s ms a step where %s peers need %s ms, %s%s",
+				  name, verb, mine, its, peers, at,
+				  e->cause == CAUSE_THROTTLING
+				      ? report_printf(r, " (%u separate windows)", e->windows)
+				      : "");
 		break;
 	case BLAME_DATA:
 		f->summary = report_printf(
-		    r, "%s wait%s %.3g ms a step for its data loader, its peers %.3g ms, %s", name,
-		    verb, value, expected, when(j, r, e));
+		    r, "%s wait%s %s ms a step for %s data loader%s, %s peers %s ms, %s", name,
+		    verb, mine, its, many ? "s" : "", its, peers, at);
 		break;
 	case BLAME_LATE:
 		f->summary =
 		    report_printf(r,
-				  "%s entered the step %.3g ms after the first rank (its peers: "
-				  "%.3g ms); what it did before is not in these traces",
-				  name, value, expected);
+				  "%s entered the step %s ms after the first rank (%s peers: %s "
+				  "ms); what %s did before is not in these traces",
+				  name, mine, its, peers, many ? "they" : "it");
 		break;
 	default:
 		f->cause_detail = host_detail_of(j, e);
 		f->summary = report_printf(
-		    r, "the host of %s stall%s for %.3g ms a step (its peers: %.3g ms), %s%s%s",
-		    name, e->rows.n > 1 ? "s" : "s", value, expected, when(j, r, e),
+		    r, "the host%s of %s stall%s for %s ms a step (%s peers: %s ms), %s%s%s",
+		    many ? "s" : "", name, verb, mine, its, peers, at,
 		    strcmp(f->cause_detail, "unknown") ? ": " : "",
 		    strcmp(f->cause_detail, "unknown") ? f->cause_detail : "");
 	}
@@ -349,7 +379,7 @@ static void link_words(const struct judge *j, struct report *r, struct finding *
 						      report_rank_set(r, u->rows, u->n_rows));
 		add_evidence(
 		    f,
-		    report_printf(r, "transfers among ranks %s once all have arrived, a step",
+		    report_printf(r, "transfers among ranks %s once all have arrived, per step",
 				  report_rank_set(r, u->rows, u->n_rows)),
 		    spent / 1e6 / MAX(e->n_on, 1u), expected / 1e6 / MAX(e->n_on, 1u), "ms");
 	}
@@ -392,25 +422,26 @@ static void plain_words(const struct judge *j, struct report *r, struct finding 
 	case CAUSE_WORKLOAD_IMBALANCE:
 		f->summary =
 		    report_printf(r,
-				  "ranks have unequal work, and the one with most changes: %u "
-				  "times in %u steps, %.3g ms a step more than the middle",
-				  e->windows, e->n_on, e->mean_ns / 1e6);
+				  "ranks have unequal work, and which has most changes (%u times "
+				  "in %u steps): %s ms a step more than the median",
+				  e->windows, e->n_on, amount(r, e->mean_ns / 1e6));
 		exclude(f, CAUSE_COMPUTE_STRAGGLER, "no rank is the slow one in most steps");
 		break;
 	case CAUSE_PIPELINE_IMBALANCE:
 		f->summary = report_printf(
 		    r,
-		    "pipeline stage %u computes %.3g ms a step, the middle stage %.3g ms, "
-		    "on all its ranks",
-		    e->stage, e->mean_ns / 1e6, e->base_ns / 1e6);
-		add_evidence(f, "compute a step of the heaviest stage, against the middle one",
+		    "pipeline stage %u computes %s ms a step, the middle stage %s ms, on all its "
+		    "ranks",
+		    e->stage, amount(r, e->mean_ns / 1e6), amount(r, e->base_ns / 1e6));
+		add_evidence(f, "compute per step of the heaviest stage, against the middle one",
 			     e->mean_ns / 1e6, e->base_ns / 1e6, "ms");
 		exclude(f, CAUSE_COMPUTE_STRAGGLER, "all ranks of the stage are alike");
 		break;
 	case CAUSE_KERNEL_REGRESSION:
 		f->summary =
-		    report_printf(r, "kernel %.60s takes %.3g us on all ranks, %.3g us before, %s",
-				  name_of(j, e->kernel), e->mean_ns / 1e3, e->base_ns / 1e3, at);
+		    report_printf(r, "kernel %s takes %s us on all ranks, %s us before, %s",
+				  kernel_name(j, r, e->kernel), amount(r, e->mean_ns / 1e3),
+				  amount(r, e->base_ns / 1e3), at);
 		add_evidence(f,
 			     "mean duration of the kernel, other kernels' common change taken out",
 			     e->mean_ns / 1e3, e->base_ns / 1e3, "us");
@@ -418,18 +449,18 @@ static void plain_words(const struct judge *j, struct report *r, struct finding 
 		break;
 	case CAUSE_DATA_STARVED:
 		f->summary =
-		    report_printf(r, "input-bound: %s %.3g ms a step (%.0f %%) for data, %s",
+		    report_printf(r, "input-bound: %s %s ms a step (%.0f %%) for data, %s",
 				  j->n_rows > 1 ? "all ranks wait" : "the rank waits",
-				  e->mean_ns / 1e6, 100 * e->saved_ns / e->spent_ns, at);
-		add_evidence(f, "wait for the data loader a step, nothing else running",
+				  amount(r, e->mean_ns / 1e6), 100 * e->saved_ns / e->spent_ns, at);
+		add_evidence(f, "waiting for the data loader per step, nothing else running",
 			     e->mean_ns / 1e6, 0, "ms");
 		break;
 	case CAUSE_HOST_STALL:
 		f->summary = report_printf(
 		    r,
-		    "launch-bound: the GPU idles %.3g ms a step (%.0f %%) because its host "
-		    "launches late%s",
-		    e->mean_ns / 1e6, 100 * e->saved_ns / e->spent_ns,
+		    "launch-bound: the GPU idles %s ms a step (%.0f %%) because its host launches "
+		    "late%s",
+		    amount(r, e->mean_ns / 1e6), 100 * e->saved_ns / e->spent_ns,
 		    j->n_rows > 1 ? ", on all ranks" : "");
 		break;
 	case CAUSE_COMM_LINK:
@@ -444,9 +475,33 @@ static void plain_words(const struct judge *j, struct report *r, struct finding 
 		break;
 	default:
 		f->summary = report_printf(
-		    r, "steps take %.3g ms instead of %.3g ms, %s; no rank given stands out",
-		    e->mean_ns / 1e6, e->base_ns / 1e6, at);
+		    r, "steps take %s ms instead of %s ms, %s; no rank given stands out",
+		    amount(r, e->mean_ns / 1e6), amount(r, e->base_ns / 1e6), at);
 		add_evidence(f, "step time", e->mean_ns / 1e6, e->base_ns / 1e6, "ms");
+	}
+}
+
+/* What to do where no command finds out more; NULL where one does. */
+static const char *advice(const struct entry *e)
+{
+	switch (e->cause) {
+	case CAUSE_CHECKPOINT:
+		return "wait, if this is the usual save; to make saves cheaper: save less often, "
+		       "asynchronously, or to a faster store";
+	case CAUSE_WORKLOAD_IMBALANCE:
+		return "drain no machine: give the ranks equal work (sort or pack sequences by "
+		       "length, balance the routing)";
+	case CAUSE_PIPELINE_IMBALANCE:
+		return "drain no machine: move layers from this stage to the others";
+	case CAUSE_KERNEL_REGRESSION:
+		return "see what changed at that step for all ranks: shapes, a recompile, a "
+		       "library's choice of kernel, power limits";
+	case CAUSE_UNKNOWN:
+		return e->blame == BLAME_LATE
+			   ? "record a few steps more, from before this one, on all ranks"
+			   : "trace the ranks that are missing here, in the same steps";
+	default:
+		return NULL;
 	}
 }
 
@@ -454,8 +509,13 @@ void words_next(const struct judge *j, struct report *r, struct finding *f, cons
 {
 	const char *host = e->rows.n ? name_of(j, j->job->ranks[e->rows.v[0]].host) : NULL;
 	const char *on = host ? report_printf(r, "ssh %s ", host) : "";
+	const char *where = e->rows.n && !host ? report_printf(r, "   # on the machine of rank %s",
+							       report_rank_set(r, e->rows.v, 1))
+					       : "";
 	int32_t gpu = e->rows.n ? j->job->ranks[e->rows.v[0]].gpu_index : -1;
 
+	if (advice(e))
+		*vec_push(&f->next) = advice(e);
 	switch (e->cause) {
 	case CAUSE_COMPUTE_STRAGGLER:
 	case CAUSE_THROTTLING:
@@ -464,28 +524,24 @@ void words_next(const struct judge *j, struct report *r, struct finding *f, cons
 			    r, "%stop -b -n 1 | head -20   # who shares its CPUs", on);
 		else
 			*vec_push(&f->next) = report_printf(
-			    r, "%snvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE,POWER,ECC%s", on,
-			    gpu >= 0 ? report_printf(r, " -i %d", gpu) : "");
+			    r, "%snvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE,POWER,ECC%s%s", on,
+			    gpu >= 0 ? report_printf(r, " -i %d", gpu) : "", where);
 		break;
 	case CAUSE_COMM_LINK:
-		*vec_push(&f->next) = report_printf(
-		    r, "%sibstat; %snvidia-smi nvlink -e   # link state and errors", on, on);
+		*vec_push(&f->next) = report_printf(r, "%sibstat%s", on, where);
+		*vec_push(&f->next) =
+		    report_printf(r, "%snvidia-smi nvlink -e   # link errors", on);
 		break;
 	case CAUSE_HOST_STALL:
 		if (e->rows.n)
 			*vec_push(&f->next) = report_printf(
-			    r, "%spy-spy dump --pid PID   # of the rank, while it stalls", on);
+			    r, "%spy-spy dump --pid PID   # of rank %s, while it stalls", on,
+			    report_rank_set(r, e->rows.v, 1));
 		break;
 	case CAUSE_DATA_STARVED:
-		*vec_push(&f->next) = report_printf(
-		    r, "%siostat -x 1 3; %stop -b -n 1 | head -20   # its loader's workers", on,
-		    on);
-		break;
-	case CAUSE_UNKNOWN:
+		*vec_push(&f->next) = report_printf(r, "%siostat -x 1 3%s", on, where);
 		*vec_push(&f->next) =
-		    e->blame == BLAME_LATE
-			? "record a few steps more, from before this one, on all ranks"
-			: "trace the ranks that are missing here, in the same steps";
+		    report_printf(r, "%stop -b -n 1 | head -20   # its loader's workers", on);
 		break;
 	default:
 		break;

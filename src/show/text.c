@@ -110,7 +110,7 @@ static void add_place(struct line *l, const struct text *t, const struct finding
 	line_add(l, ")");
 }
 
-/* "since step 12", "in steps 5-6 and 9", "in every step given" */
+/* "since step 12", "in steps 5-6,9", "in every step given" */
 static void add_since(struct line *l, const struct text *t, const struct finding *f)
 {
 	const struct window *w = f->windows.v;
@@ -132,7 +132,7 @@ static void add_since(struct line *l, const struct text *t, const struct finding
 			line_add(l, " and %zu more stretches", f->windows.n - i);
 			break;
 		}
-		line_add(l, "%s%" PRId64, i ? ", " : "", w[i].first_step);
+		line_add(l, "%s%" PRId64, i ? "," : "", w[i].first_step);
 		if (w[i].last_step > w[i].first_step)
 			line_add(l, "-%" PRId64, w[i].last_step);
 	}
@@ -178,24 +178,30 @@ static void finding_who(const struct text *t, const struct finding *f, const cha
 	buf_done(&l.b);
 }
 
+static bool one_step(const struct finding *f)
+{
+	return f->windows.n == 1 && f->windows.v[0].first_step == f->windows.v[0].last_step;
+}
+
 static void finding_cost(const struct text *t, const struct finding *f)
 {
-	const char *hours = t->job->cpu_job ? "rank hours" : "GPU hours";
+	const char *whose = t->job->cpu_job ? "rank" : "GPU";
+	bool seconds = f->lost_gpu_hours < 0.1;
 	struct line l = { 0 };
 	char n[32];
 
 	if (isfinite(f->step_ms_lost))
-		line_add(&l, "%s ms of each step", page_number(f->step_ms_lost, n));
+		line_add(&l, "%s ms of %s", page_number(f->step_ms_lost, n),
+			 one_step(f) ? "that step" : "each step");
 	if (isfinite(f->slowdown))
 		line_add(&l, l.b.len ? " (%.2fx)" : "steps take %.2fx as long", f->slowdown);
 	if (isfinite(f->lost_gpu_hours) && f->lost_gpu_hours > 0)
-		line_add(&l, "%s%s %s in what was given", l.b.len ? "; " : "",
-			 page_number(f->lost_gpu_hours, n), hours);
+		line_add(&l, "%s%s %s %s in these traces", l.b.len ? "; " : "",
+			 page_number(f->lost_gpu_hours * (seconds ? 3600 : 1), n), whose,
+			 seconds ? "seconds" : "hours");
 	if (isfinite(f->gpu_hours_per_day) && f->gpu_hours_per_day > 0)
-		line_add(&l, "%s%s%s%s a day at this pace", l.b.len ? ", " : "",
-			 page_number(f->gpu_hours_per_day, n),
-			 isfinite(f->lost_gpu_hours) ? "" : " ",
-			 isfinite(f->lost_gpu_hours) ? "" : hours);
+		line_add(&l, "%s%s %s hours a day", l.b.len ? ", " : "",
+			 page_number(f->gpu_hours_per_day, n), whose);
 	if (!l.b.len)
 		line_add(&l, "not known from what was given");
 	page_text(&t->page, PAGE_HEAD, "Cost: ", 6, line_end(&l));
@@ -240,7 +246,7 @@ static bool is_command(const char *next)
 		"ibdiagnet", "perfquery",  "py-spy",	 "perf",     "dmesg", "top",
 		"iostat",    "journalctl", "numactl",	 "sudo",     "cat",   "grep",
 	};
-	size_t len = strcspn(next, " ");
+	size_t len = strcspn(next, " ;");
 
 	for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
 		if (len == strlen(programs[i]) && !strncmp(next, programs[i], len))
@@ -356,7 +362,8 @@ static void add_totals(struct line *l, const struct text *t)
 	}
 	line_add(l, "%s", page_count(t->job->n_ranks, n));
 	if (t->job->world_size > 0)
-		line_add(l, " of %s ranks", page_count((uint64_t)t->job->world_size, n));
+		line_add(l, " of %s %s", page_count((uint64_t)t->job->world_size, n),
+			 plural((uint64_t)t->job->world_size, "rank", "ranks"));
 	else
 		line_add(l, " %s", plural(t->job->n_ranks, "rank", "ranks"));
 	if (t->job->first_step >= 0 && t->job->first_step == t->job->last_step)
@@ -364,8 +371,10 @@ static void add_totals(struct line *l, const struct text *t)
 	else if (t->job->first_step >= 0)
 		line_add(l, ", steps %" PRId64 "-%" PRId64, t->job->first_step, t->job->last_step);
 	if (!t->job->cpu_job)
-		line_add(l, ", %s kernels", page_count(kernels, n));
-	line_add(l, ", %s collectives", page_count(collectives, n));
+		line_add(l, ", %s %s", page_count(kernels, n),
+			 plural(kernels, "kernel", "kernels"));
+	line_add(l, ", %s %s", page_count(collectives, n),
+		 plural(collectives, "collective", "collectives"));
 	if (isfinite(r->step_ms_median))
 		line_add(l, "; a step: %s ms", page_number(r->step_ms_median, n));
 	if (isfinite(r->step_ms_p99))
