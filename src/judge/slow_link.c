@@ -265,34 +265,33 @@ static int by_fit(const void *a, const void *b)
 /* Fills e->rows with whom the slow units point to; nobody if several fit alike. */
 static void pin(struct judge *j, struct entry *e, const bool *slow, const bool *compared)
 {
-	VEC(struct suspect) all = { 0 };
-	size_t same = 1;
+	struct suspect *all = xcalloc(j->n_rows + j->n_nodes + 1, sizeof(*all));
+	size_t n = 0, same = 1;
 
 	for (uint32_t row = 0; row < j->n_rows; row++)
-		*vec_push(&all) = (struct suspect){ row, NO_ID, 0 };
+		all[n++] = (struct suspect){ row, NO_ID, 0 };
 	for (uint32_t node = 0; node < j->n_nodes && j->n_nodes > 1; node++)
-		*vec_push(&all) = (struct suspect){ NO_ID, node, 0 };
-	for (size_t i = 0; i < all.n; i++)
-		all.v[i].fits = fits(j, slow, compared, all.v[i]);
-	qsort(all.v, all.n, sizeof(*all.v), by_fit);
-	while (same < all.n && all.v[same].fits > all.v[0].fits - PIN_LEAD &&
-	       all.v[same].node == all.v[0].node)
+		all[n++] = (struct suspect){ NO_ID, node, 0 };
+	for (size_t i = 0; i < n; i++)
+		all[i].fits = fits(j, slow, compared, all[i]);
+	qsort(all, n, sizeof(*all), by_fit);
+	while (same < n && all[same].fits > all[0].fits - PIN_LEAD && all[same].node == all[0].node)
 		same++;
 	if (e->units.n == 1 &&
 	    j->links.v[e->units.v[0]].n_rows == 2) { /* a pair is its own answer */
 		const struct link_unit *u = &j->links.v[e->units.v[0]];
 
 		for (uint32_t k = 0; k < u->n_rows; k++)
-			if (same != 1 || all.v[0].fits < PIN_MIN || all.v[0].row == u->rows[k])
+			if (same != 1 || all[0].fits < PIN_MIN || all[0].row == u->rows[k])
 				*vec_push(&e->rows) = u->rows[k];
-	} else if (all.v[0].fits >= PIN_MIN && same == 1) {
-		e->node = all.v[0].node;
+	} else if (all[0].fits >= PIN_MIN && same == 1) {
+		e->node = all[0].node;
 		for (uint32_t row = 0; row < j->n_rows; row++)
-			if (row == all.v[0].row || (e->node != NO_ID && j->node[row] == e->node))
+			if (row == all[0].row || (e->node != NO_ID && j->node[row] == e->node))
 				*vec_push(&e->rows) = row;
 	}
-	e->strength = all.v[0].fits;
-	free(all.v);
+	e->strength = all[0].fits;
+	free(all);
 }
 
 void link_entries(struct judge *j)

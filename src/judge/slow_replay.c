@@ -147,10 +147,15 @@ static void adopt_orphans(const struct judge *j, struct replay *r, struct step *
 static void fill_rows(const struct judge *j, struct replay *r, struct step *const *steps,
 		      const struct pairing *p)
 {
-	VEC(struct timed) t = { 0 };
-	VEC(struct slot) sorted = { 0 };
+	struct timed *t;
+	struct slot *sorted;
+	size_t most = 0;
 	double first = INFINITY;
 
+	for (uint32_t row = 0; row < r->n_rows; row++)
+		most = MAX(most, steps[row] ? (size_t)steps[row]->n_colls : 0);
+	t = xcalloc(2 * most + 1, sizeof(*t));
+	sorted = xcalloc(most + 1, sizeof(*sorted));
 	for (uint32_t row = 0; row < r->n_rows; row++) {
 		const struct step *s = steps[row];
 		size_t count = 0;
@@ -161,13 +166,11 @@ static void fill_rows(const struct judge *j, struct replay *r, struct step *cons
 		r->end[row] = s ? (double)s->own_ns : -1;
 		if (!s)
 			continue;
-		vec_grow(&t, 2 * (size_t)s->n_colls);
-		vec_grow(&sorted, (size_t)s->n_colls);
 		slot = r->slot_of + r->n_colls;
-		r->kinds[row] = row_slots(j, row, s, sorted.v, slot);
-		count = row_events(s, slot, t.v);
+		r->kinds[row] = row_slots(j, row, s, sorted, slot);
+		count = row_events(s, slot, t);
 		for (size_t i = 0; i < count; i++)
-			r->events[r->n_events++] = t.v[i].e;
+			r->events[r->n_events++] = t[i].e;
 		for (uint32_t i = 0; i < s->n_colls; i++)
 			r->inst_of[r->n_colls + slot[i]] = p->inst_of[row][i];
 		r->n_colls += s->n_colls;
@@ -180,8 +183,8 @@ static void fill_rows(const struct judge *j, struct replay *r, struct step *cons
 	r->first_coll[r->n_rows] = r->n_colls;
 	for (uint32_t row = 0; row < r->n_rows; row++)
 		r->late[row] = steps[row] && !isnan(p->offset[row]) ? r->late[row] - first : 0;
-	free(t.v);
-	free(sorted.v);
+	free(t);
+	free(sorted);
 }
 
 struct replay *replay_build(struct judge *j, struct step *const *steps, const struct pairing *p)
