@@ -482,7 +482,7 @@ static void plain_words(const struct judge *j, struct report *r, struct finding 
 }
 
 /* What to do where no command finds out more; NULL where one does. */
-static const char *advice(const struct entry *e)
+static const char *advice(const struct judge *j, const struct entry *e)
 {
 	switch (e->cause) {
 	case CAUSE_CHECKPOINT:
@@ -499,6 +499,9 @@ static const char *advice(const struct entry *e)
 	case CAUSE_UNKNOWN:
 		return e->blame == BLAME_LATE
 			   ? "record a few steps more, from before this one, on all ranks"
+		       : j->job->world_size == (int64_t)j->n_rows
+			   ? "see what changed at that step for all ranks: the network, "
+			     "storage, other jobs on the machines"
 			   : "trace the ranks that are missing here, in the same steps";
 	default:
 		return NULL;
@@ -514,8 +517,8 @@ void words_next(const struct judge *j, struct report *r, struct finding *f, cons
 					       : "";
 	int32_t gpu = e->rows.n ? j->job->ranks[e->rows.v[0]].gpu_index : -1;
 
-	if (advice(e))
-		*vec_push(&f->next) = advice(e);
+	if (advice(j, e))
+		*vec_push(&f->next) = advice(j, e);
 	switch (e->cause) {
 	case CAUSE_COMPUTE_STRAGGLER:
 	case CAUSE_THROTTLING:
