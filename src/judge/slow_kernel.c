@@ -116,10 +116,11 @@ static struct detail *detail_of(struct detail **v, size_t *n, size_t *cap, uint3
 	return &(*v)[(*n)++];
 }
 
-static const struct step_kernel *kernel_named(const struct step *s, uint32_t name)
+/* The same kernel on the same class of stream. */
+static const struct step_kernel *kernel_like(const struct step *s, const struct step_kernel *k)
 {
 	for (uint32_t i = 0; i < s->n_kernels; i++)
-		if (s->kernels[i].name == name)
+		if (s->kernels[i].name == k->name && s->kernels[i].stream_class == k->stream_class)
 			return &s->kernels[i];
 	return NULL;
 }
@@ -137,7 +138,7 @@ static double distance_to_middle(struct step *const *steps, const struct step_ke
 
 		q = (i + 0.5) / points;
 		for (size_t k = 0; k < n_peers; k++) {
-			const struct step_kernel *p = kernel_named(steps[peers[k]], own->name);
+			const struct step_kernel *p = kernel_like(steps[peers[k]], own);
 
 			if (p && p->hist.count) {
 				middle += hist_quantile_ns(&p->hist, q);
@@ -196,7 +197,7 @@ void kernel_details(struct judge *j, struct step *const *steps, uint32_t row, co
 		double excess, base;
 
 		for (size_t k = 0; k < n_peers; k++) {
-			const struct step_kernel *p = kernel_named(steps[peers[k]], own->name);
+			const struct step_kernel *p = kernel_like(steps[peers[k]], own);
 
 			if (p)
 				x[n++] = (double)p->sum_ns;
