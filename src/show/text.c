@@ -13,8 +13,9 @@
 
 #include <math.h>
 
-#define LISTED_INPUTS 8	 /* more are counted */
-#define NAME_COLUMNS  24 /* of a host, phase or set of ranks in the first line */
+#define LISTED_INPUTS	  8    /* more are counted */
+#define PROPAGATION_SHOWN 0.02 /* of the largest: less is in the JSON only */
+#define NAME_COLUMNS	  24   /* of a host, phase or set of ranks in the first line */
 
 struct text {
 	struct page page;
@@ -282,14 +283,17 @@ static void finding_reasons(const struct text *t, const struct finding *f)
 	for (size_t i = 0; i < f->evidence.n; i++)
 		evidence_line(t, &f->evidence.v[i]);
 	for (size_t i = 0; i < f->propagation.n; i++) {
-		const char *who = f->propagation.v[i].victims ? f->propagation.v[i].victims : "";
+		const struct propagation *p = &f->propagation.v[i];
+		const char *who = p->victims ? p->victims : "";
 		bool many = strpbrk(who, ",-") && strncmp(who, "unknown", 7);
 		struct line l = { 0 };
 		char n[32];
 
-		line_add(&l, "in %s %s %s %s", f->propagation.v[i].at, many ? "ranks" : "rank", who,
-			 many ? "lose" : "loses");
-		line_add(&l, " %s ms a step", page_number(f->propagation.v[i].ms, n));
+		if (p->ms < PROPAGATION_SHOWN * f->propagation.v[0].ms)
+			continue;
+		line_add(&l, "%s %s %s %s ms a step", many ? "ranks" : "rank", who,
+			 many ? "wait" : "waits", page_number(p->ms, n));
+		line_add(&l, " in %s (calls summed, mean of all steps)", p->at);
 		page_text(&t->page, PAGE_PLAIN, "  - ", 4, line_end(&l));
 		buf_done(&l.b);
 	}
