@@ -274,6 +274,33 @@ static int by_severity(const void *a, const void *b)
 	return strcmp(x->id, y->id);
 }
 
+/* What traces of some ranks cannot tell. */
+static void say_what_is_missing(const struct judge *j, struct report *report)
+{
+	double wall = 0, exposed = 0;
+
+	if (!j->ops.n || j->job->world_size <= (int64_t)j->n_rows)
+		return;
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		for (uint32_t t = 0; t < j->n_steps; t++) {
+			const struct point *p = point_of(j, row, t);
+
+			if (p->own < 0)
+				continue;
+			wall += (double)p->wall;
+			exposed += (double)(p->wall - p->own);
+		}
+	if (wall <= 0)
+		return;
+	*vec_push(&report->assumed) =
+	    report_printf(report,
+			  "%s spend%s %.0f %% of the time in communication with nothing else to "
+			  "do; a rank that was "
+			  "not given may be what is waited for there, and cannot be named",
+			  j->n_rows > 1 ? "the ranks given" : "the rank given",
+			  j->n_rows > 1 ? "" : "s", 100 * exposed / wall);
+}
+
 int judge_finish(struct judge *j, struct report *report)
 {
 	report->verdict = j->n_steps ? VERDICT_HEALTHY : VERDICT_INSUFFICIENT;
@@ -281,8 +308,10 @@ int judge_finish(struct judge *j, struct report *report)
 		*vec_push(&report->assumed) =
 		    report_printf(report, "only the last %u of %" PRIu64 " steps are judged",
 				  j->n_steps, j->dropped_steps + j->n_steps);
-	if (j->n_steps)
+	if (j->n_steps) {
+		say_what_is_missing(j, report);
 		job_findings(j, report);
+	}
 	if (report->findings.n)
 		qsort(report->findings.v, report->findings.n, sizeof(*report->findings.v),
 		      by_severity);
