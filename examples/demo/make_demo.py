@@ -27,7 +27,7 @@ COMMON = ['--ranks', '4', '--steps', '6', '--layers', '1', '--width', '128', '--
 
 def tells(text):
     """What in the text tells of this machine, if anything."""
-    for secret in ('/home/', '/tmp/', '/root/', '/work/', '/usr/', socket.gethostname(), getpass.getuser() + '@'):
+    for secret in ('/home/', '/tmp/', '/root/', '/usr/', os.getcwd(), socket.gethostname(), getpass.getuser() + '@'):
         if secret in text:
             return secret
     return None

@@ -231,6 +231,10 @@ static inline float *ref_of(const struct judge *j, uint32_t role, uint32_t t)
 {
 	return &j->ref[((size_t)role * j->history + t) * (BLAMES + 1)];
 }
+static inline bool is_p2p(enum comm_op op)
+{
+	return op == COMM_SEND || op == COMM_RECV || op == COMM_SEND_RECV;
+}
 static inline double coll_ns(const struct step_coll *c)
 {
 	return (double)(c->end_ns - c->start_ns);
@@ -240,6 +244,7 @@ static inline double coll_ns(const struct step_coll *c)
    holds a quarter of the values or more. Reorders x. NAN if n == 0. */
 double robust_reference(double *x, size_t n);
 double lower_median(double *x, size_t n); /* reorders x */
+int by_row(const void *a, const void *b); /* for qsort of rows */
 
 /* slow_role.c */
 void roles_find(struct judge *j, struct step *const *steps);

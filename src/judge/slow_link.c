@@ -38,13 +38,6 @@ static int by_kind_unit(const void *a, const void *b)
 	return x->unit < y->unit ? -1 : x->unit > y->unit;
 }
 
-static int by_row(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 static uint32_t nodes_of(const struct judge *j, const uint32_t *rows, uint32_t n)
 {
 	uint32_t count = 0;
@@ -92,8 +85,7 @@ static uint32_t unit_of(struct judge *j, const struct pairing *p, const struct p
 
 static bool usable(const struct paired *in)
 {
-	bool pair = (in->op == COMM_SEND || in->op == COMM_RECV || in->op == COMM_SEND_RECV) &&
-		    in->members == 2;
+	bool pair = is_p2p(in->op) && in->members == 2;
 
 	return !in->broken && in->members >= 2 && (in->together || pair) &&
 	       (!in->bytes || in->bytes > LATENCY_BYTES);

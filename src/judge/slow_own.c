@@ -504,7 +504,7 @@ static int by_mass(const void *a, const void *b)
 	return x->rows.v[0] < y->rows.v[0] ? -1 : x->rows.v[0] > y->rows.v[0];
 }
 
-static int by_row(const void *a, const void *b)
+int by_row(const void *a, const void *b)
 {
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 

@@ -51,11 +51,6 @@ static uint32_t row_of_rank(const struct judge *j, int64_t rank)
 	return NO_ID;
 }
 
-static bool is_p2p(enum comm_op op)
-{
-	return op == COMM_SEND || op == COMM_RECV || op == COMM_SEND_RECV;
-}
-
 static bool group_has(const struct job_group *g, int64_t rank)
 {
 	for (uint32_t i = 0; i < g->n_ranks; i++)

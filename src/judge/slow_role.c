@@ -21,11 +21,6 @@ static uint32_t find(uint32_t *parent, uint32_t i)
 	return i;
 }
 
-static bool is_p2p(enum comm_op op)
-{
-	return op == COMM_SEND || op == COMM_RECV || op == COMM_SEND_RECV;
-}
-
 /* Per job group: 1 if ranks send and receive in it, 2 if they meet in collectives. */
 static void group_uses(const struct judge *j, struct step *const *steps, uint8_t *uses)
 {
