@@ -73,6 +73,10 @@ static void forget(struct judge *j)
 			memset(all[i] + keep, 0, half * sizeof(float));
 		}
 	}
+	for (size_t i = 0; i < j->waits.n; i++) {
+		memmove(j->waits.v[i].ns, j->waits.v[i].ns + half, keep * sizeof(float));
+		memset(j->waits.v[i].ns + keep, 0, half * sizeof(float));
+	}
 	j->dropped_steps += half;
 	j->n_steps = keep;
 }
@@ -141,13 +145,18 @@ static struct waited *waited_of(struct judge *j, const struct paired *in)
 	while (i < j->waits.n && (j->waits.v[i].op != in->op || j->waits.v[i].desc != desc))
 		i++;
 	if (i == j->waits.n)
-		*vec_push(&j->waits) = (struct waited){ .desc = desc, .op = in->op };
+		*vec_push(&j->waits) = (struct waited){
+			.desc = desc,
+			.op = in->op,
+			.ns = xcalloc(j->history, sizeof(float)),
+		};
 	return &j->waits.v[i];
 }
 
 /* Who came last and who waited: the last to arrive has the shortest duration, the others' extra is
  * waiting. */
-static void take_waits(struct judge *j, const struct pairing *p, struct step *const *steps)
+static void take_waits(struct judge *j, const struct pairing *p, struct step *const *steps,
+		       uint32_t t)
 {
 	double least = fmax(ARRIVAL_LEAST_NS, ARRIVAL_SCATTERS * p->scatter);
 
@@ -172,8 +181,7 @@ static void take_waits(struct judge *j, const struct pairing *p, struct step *co
 		j->ranks[last].arrived_last++;
 		j->caused[last] += sum;
 		waited = waited_of(j, in);
-		waited->ns += sum;
-		waited->count++;
+		waited->ns[t] += (float)sum;
 	}
 }
 
@@ -224,7 +232,7 @@ int judge_step(struct judge *j, uint64_t number, struct step *const *steps)
 	j->n_steps++;
 	take_ops(j, steps, number);
 	pair_step(j, steps, &p);
-	take_waits(j, &p, steps);
+	take_waits(j, &p, steps, t);
 	m->replay = replay_build(j, steps, &p);
 	link_step(j, &p, m->replay, t);
 	for (uint32_t row = 0; row < j->n_rows && !t; row++)
@@ -352,6 +360,8 @@ struct judge *judge_free(struct judge *j)
 	free(j->entries.v);
 	free(j->links.v);
 	free(j->ops.v);
+	for (size_t i = 0; i < j->waits.n; i++)
+		free(j->waits.v[i].ns);
 	free(j->waits.v);
 	free(j->role);
 	free(j->node);

@@ -180,8 +180,7 @@ struct op_seen {
 struct waited {
 	uint32_t desc; /* of the group, interned; NO_ID */
 	enum comm_op op;
-	double ns;
-	uint64_t count;
+	float *ns; /* [step] */
 };
 
 struct judge {

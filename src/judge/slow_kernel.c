@@ -151,8 +151,14 @@ static double distance_to_middle(struct step *const *steps, const struct step_ke
 	return sum / points;
 }
 
-static void phase_details(struct row_detail *d, struct step *const *steps, const struct step *s,
-			  const uint32_t *peers, size_t n_peers, double *x)
+/* What a phase cost its rank: the GPU work launched in it, on CPU jobs its exposed time. */
+static double phase_ns(const struct judge *j, const struct step_phase *phase)
+{
+	return (double)(j->job->cpu_job ? phase->exposed_ns : phase->gpu_ns);
+}
+
+static void phase_details(const struct judge *j, struct row_detail *d, struct step *const *steps,
+			  const struct step *s, const uint32_t *peers, size_t n_peers, double *x)
 {
 	for (uint32_t i = 0; i < s->n_phases; i++) {
 		const struct step_phase *ph = &s->phases[i];
@@ -166,7 +172,7 @@ static void phase_details(struct row_detail *d, struct step *const *steps, const
 
 				if (o->name != ph->name)
 					continue;
-				x[n++] = (double)(o->gpu_ns ? o->gpu_ns : o->exposed_ns);
+				x[n++] = phase_ns(j, o);
 				break; /* records from outside may have a name twice */
 			}
 		if (!n)
@@ -174,8 +180,7 @@ static void phase_details(struct row_detail *d, struct step *const *steps, const
 		base = lower_median(x, n);
 		line = detail_of(&d->phases.v, &d->phases.n, &d->phases.cap, ph->name);
 		if (line) {
-			line->excess_ns +=
-			    (double)(ph->gpu_ns ? ph->gpu_ns : ph->exposed_ns) - base;
+			line->excess_ns += phase_ns(j, ph) - base;
 			line->base_ns += base;
 		}
 	}
@@ -224,7 +229,7 @@ void kernel_details(struct judge *j, struct step *const *steps, uint32_t row, co
 			d->w1_kernel = suspect->name;
 		}
 	}
-	phase_details(d, steps, s, peers, MIN(n_peers, (size_t)64), x);
+	phase_details(j, d, steps, s, peers, MIN(n_peers, (size_t)64), x);
 	for (int i = 0; i < HOST_DETAILS; i++)
 		d->host_detail[i] += (double)s->host_detail_ns[i];
 	if ((double)s->longest_stall_ns > d->host_what_ns) {

@@ -134,18 +134,42 @@ const struct detail *main_detail(const struct detail *v, size_t n)
 	return best && best->excess_ns > 0.3 * sum ? best : NULL;
 }
 
+struct loss {
+	const struct waited *at;
+	double ns; /* over the steps that are on, all ranks together */
+};
+
+/* The operations in which most was waited over an entry's steps, the largest first. */
+static void most_waited(const struct judge *j, const struct entry *e, struct loss *top, size_t n)
+{
+	for (size_t i = 0; i < j->waits.n; i++) {
+		struct loss now = { .at = &j->waits.v[i] };
+
+		for (uint32_t t = 0; t < j->n_steps; t++)
+			now.ns += e->on[t] ? (double)now.at->ns[t] : 0;
+		for (size_t k = 0; k < n; k++)
+			if (now.ns > top[k].ns) {
+				memmove(top + k + 1, top + k, (n - k - 1) * sizeof(*top));
+				top[k] = now;
+				break;
+			}
+	}
+}
+
 static void add_where(const struct judge *j, struct finding *f, const struct entry *e)
 {
-	const struct waited *most = NULL;
+	struct loss most = { 0 };
 
-	for (size_t i = 0; i < j->waits.n; i++)
-		if (!most || j->waits.v[i].ns > most->ns)
-			most = &j->waits.v[i];
-	if (most && most->ns > 0)
-		f->where_collective = comm_op_name(most->op);
-	if (e->kernel && e->cause == CAUSE_KERNEL_REGRESSION)
+	if (e->cause == CAUSE_KERNEL_REGRESSION) {
 		f->where_kernel = name_of(j, e->kernel);
-	if (!e->rows.n || e->cause == CAUSE_COMM_LINK)
+		return;
+	}
+	if (!e->rows.n)
+		return;
+	most_waited(j, e, &most, 1);
+	if (most.at)
+		f->where_collective = comm_op_name(most.at->op);
+	if (e->cause == CAUSE_COMM_LINK)
 		return;
 	const struct row_detail *d = &j->details[e->rows.v[0]];
 	const struct detail *kernel = main_detail(d->kernels.v, d->kernels.n);
@@ -164,8 +188,7 @@ static void add_victims(const struct judge *j, struct report *r, struct finding 
 {
 	VEC(uint32_t) rows = { 0 };
 	_cleanup_free_ bool *culprit = xcalloc(j->n_rows + 1, 1);
-	double steps = MAX(judged_steps(j), 1u);
-	struct waited *top[3] = { 0 };
+	struct loss top[3] = { 0 };
 
 	for (size_t i = 0; i < e->rows.n; i++)
 		culprit[e->rows.v[i]] = true;
@@ -174,22 +197,15 @@ static void add_victims(const struct judge *j, struct report *r, struct finding 
 			*vec_push(&rows) = row;
 	if (rows.n && rows.n < j->n_rows && e->rows.n) {
 		f->victims = report_rank_set(r, rows.v, rows.n);
-		for (size_t i = 0; i < j->waits.n; i++) /* the three in which most was waited */
-			for (size_t k = 0; k < ARRAY_SIZE(top); k++)
-				if (!top[k] || j->waits.v[i].ns > top[k]->ns) {
-					memmove(top + k + 1, top + k,
-						(ARRAY_SIZE(top) - k - 1) * sizeof(*top));
-					top[k] = &j->waits.v[i];
-					break;
-				}
-		for (size_t k = 0; k < ARRAY_SIZE(top) && top[k] && top[k]->ns > 0; k++) {
-			const char *desc = name_of(j, top[k]->desc);
+		most_waited(j, e, top, ARRAY_SIZE(top));
+		for (size_t k = 0; k < ARRAY_SIZE(top) && top[k].at; k++) {
+			const char *desc = name_of(j, top[k].at->desc);
 
 			*vec_push(&f->propagation) = (struct propagation){
-				report_printf(r, "%s%s%s", comm_op_name(top[k]->op),
+				report_printf(r, "%s%s%s", comm_op_name(top[k].at->op),
 					      desc ? " of " : "", desc ? desc : ""),
 				f->victims,
-				top[k]->ns / 1e6 / steps / (double)rows.n,
+				top[k].ns / 1e6 / MAX(e->n_on, 1u) / (double)rows.n,
 			};
 		}
 	}

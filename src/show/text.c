@@ -293,7 +293,7 @@ static void finding_reasons(const struct text *t, const struct finding *f)
 			continue;
 		line_add(&l, "%s %s %s %s ms a step", many ? "ranks" : "rank", who,
 			 many ? "wait" : "waits", page_number(p->ms, n));
-		line_add(&l, " in %s (calls summed, mean of all steps)", p->at);
+		line_add(&l, " in %s (calls summed, mean of the steps concerned)", p->at);
 		page_text(&t->page, PAGE_PLAIN, "  - ", 4, line_end(&l));
 		buf_done(&l.b);
 	}
@@ -349,6 +349,8 @@ static void show_notes(const struct text *t)
 			page_head(&t->page, "Worth knowing, not worth waking up for");
 		head = true;
 		line_add(&l, "%s: %s", cause_info(f->cause)->name, f->summary ? f->summary : "");
+		if (f->slowdown > 1.001 && f->culprits.n)
+			line_add(&l, "; costs %.1f %% there", 100 * (f->slowdown - 1));
 		page_text(&t->page, PAGE_PLAIN, "  - ", 4, line_end(&l));
 		buf_done(&l.b);
 	}
