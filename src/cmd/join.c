@@ -360,7 +360,7 @@ static void merge_all(struct join *j, struct join_run *run)
 			const struct part *part = &run->slots[i].parts.v[k];
 
 			report_part(&j->report, j->usable ? j->merge : NULL, part,
-				    wanted.v + part->first_key);
+				    wanted.n ? wanted.v + part->first_key : NULL);
 		}
 	free(wanted.v);
 }
