@@ -17,6 +17,7 @@
 	0.6 /* of the least impact, over all that was given: few steps may do in a short recording \
 	     */
 #define SAVE_LEAST_NS 10e6 /* a save shorter than this is no save to speak of */
+#define CPU_EXCESS    0.25 /* over its peers, for compute on a CPU job */
 #define NOTE_MIN      0.01 /* of the steps: less is not worth a line */
 
 bool names_nobody(const struct entry *e)
@@ -59,6 +60,16 @@ static double slowdown_of(const struct entry *e)
 	return e->spent_ns > e->saved_ns ? e->spent_ns / (e->spent_ns - e->saved_ns) : 1;
 }
 
+/* CPUs are shared, with other ranks and with strangers: a rank that computes longer now and then is
+   no fault of its machine. One stretch of steps, or most steps, by a good quarter is. */
+static bool is_cpu_jitter(const struct judge *j, const struct entry *e)
+{
+	bool lasts = (e->windows == 1 && e->n_on >= 3) || 10 * e->n_on >= 6 * judged_steps(j);
+
+	return j->job->cpu_job && e->blame == BLAME_COMPUTE && e->rows.n && judged_steps(j) >= 3 &&
+	       (!lasts || e->mean_ns < CPU_EXCESS * e->base_ns);
+}
+
 static enum severity severity_of(const struct judge *j, const struct entry *e)
 {
 	bool enough = e->n_on >= MIN(3u, judged_steps(j)) || e->saved_ns >= usual_step(j) ||
@@ -68,6 +79,8 @@ static enum severity severity_of(const struct judge *j, const struct entry *e)
 		       : e->base_ns > 0		   ? (e->base_ns + e->mean_ns) / e->base_ns
 						   : 1;
 
+	if (is_cpu_jitter(j, e))
+		return SEVERITY_NOTE;
 	if (e->common &&
 	    (e->blame == BLAME_HOST || (e->blame == BLAME_DATA && e->mean_ns < COMMON_LEAST_NS) ||
 	     e->whole_file || (e->n_on < 3 && e->saved_ns < usual_step(j))))
