@@ -25,7 +25,7 @@ demo: all
 test: $(BUILD)/build.ninja
 	@scripts/deps.sh build test
 	@ninja -C $(BUILD) $(NINJA_FLAGS) --quiet
-	@meson test -C $(BUILD) --no-rebuild --no-suite slow --print-errorlogs
+	@meson test -C $(BUILD) --no-rebuild --no-suite slow --no-suite whole --print-errorlogs
 
 check:
 	@scripts/deps.sh build test check

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs every folder of tests/cases that has a case.json and checks what `lockstep diagnose --json` says.
 
-Usage: run_cases.py LOCKSTEP [-v] [NAME...]     NAME: a folder of tests/cases, or the beginning of names
+Usage: run_cases.py LOCKSTEP [-v] [NAME...]     NAME: a folder of tests/cases, or the beginning of names;
+                                               with a "-" before it: not those
 
 case.json:
   "input"      path (or list of paths): below $LOCKSTEP_SHARED/data (default ../shared/data), else below
@@ -204,10 +205,11 @@ def main():
     verbose = '-v' in words
     words = [w for w in words if w != '-v']
     binary = os.path.abspath(words.pop(0) if words else 'build/lockstep')
+    only, leave = [w for w in words if w[0] != '-'], [w[1:] for w in words if w[0] == '-']
     right, wrong, skipped = 0, 0, 0
     for file in sorted(CASES.rglob('case.json')):
         name = str(file.parent.relative_to(CASES))
-        if words and not any(name.startswith(w) for w in words):
+        if only and not any(name.startswith(w) for w in only) or any(name.startswith(w) for w in leave):
             continue
         try:
             bad, skip = run_case(binary, file.parent)

@@ -14,8 +14,9 @@
 #define SHARE_MAX      0.7  /* of that loss, with one rank among the most loaded */
 #define CHANGES_MIN    3u   /* of the most loaded rank */
 #define UNSTEADY       0.2  /* how much the excess of a slow machine may vary */
+#define UNSTEADY_CPU   0.5  /* the same where CPUs are shared */
 #define NOISY	       0.08 /* of the work, as noise: machines do not vary so much, work does */
-#define NOISY_CPU      0.25
+#define NOISY_CPU      0.4
 
 static bool replayed(const struct judge *j, uint32_t t)
 {
@@ -172,7 +173,8 @@ bool imbalance_of_work(struct judge *j, struct entry *ret)
 		if (own->blame != BLAME_COMPUTE)
 			continue;
 		named = true;
-		restless |= own->n_on > 3 && own->unsteady > UNSTEADY;
+		restless |=
+		    own->n_on > 3 && own->unsteady > (j->job->cpu_job ? UNSTEADY_CPU : UNSTEADY);
 		restless |=
 		    j->sigma[BLAME_COMPUTE] > (j->job->cpu_job ? NOISY_CPU : NOISY) * own->base_ns;
 	}
