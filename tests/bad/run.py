@@ -581,7 +581,10 @@ def run(lockstep, folder, want):
     """(status, stdout, stderr, seconds, peak bytes) of diagnose; status is a word if it hangs."""
     paths = [f if f.startswith('/') else os.path.join(folder, f) for f in want.files or ['']]
     got, put = os.pipe()
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, os.fdopen(got, 'rb') as told:
+    with tempfile.TemporaryDirectory() as open_to_all, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, os.fdopen(got, 'rb') as told:
+        if want.user: # the checkout may lie where only its owner may look
+            os.chmod(open_to_all, 0o755)
+            lockstep = shutil.copy(lockstep, open_to_all)
         argv = [sys.executable, '-I', '-S', '-c', STARTER, str(put), str(want.user or ''), lockstep, 'diagnose', '--json', *paths]
         began = time.monotonic()
         p = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, preexec_fn=want.setup, pass_fds=(put,),
