@@ -50,7 +50,7 @@ static int judge_one(void *user, uint64_t number, struct step *const *steps)
 
 static int judge_all(struct join *j, const struct diagnose_args *args)
 {
-	const struct judge_options options = { args->min_impact, args->all_ranks };
+	const struct judge_options options = { args->min_impact };
 	struct judge *judge;
 	struct error error = { "" };
 	int status;

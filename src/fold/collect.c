@@ -230,21 +230,6 @@ static uint32_t fold_correlation(uint64_t c)
 	return c <= UINT32_MAX ? (uint32_t)c : (uint32_t)(c ^ c >> 32) | 1;
 }
 
-struct comm_args comm_args_unknown(void)
-{
-	return (struct comm_args){
-		.group = NO_ID,
-		.group_desc = NO_ID,
-		.ranks = NO_ID,
-		.dtype = NO_ID,
-		.seq = -1,
-		.in_elements = -1,
-		.out_elements = -1,
-		.peer = -1,
-		.self = -1,
-	};
-}
-
 /* "nccl:all_reduce", "nccl:send 1->2", "nccl:recv 1<-0": the operation, and the other's rank in the
    group. */
 static struct comm_args args_of_range(struct fold *f, const struct trace_event *e)

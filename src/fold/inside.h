@@ -53,9 +53,6 @@ struct mark {
 	bool wanted;
 };
 
-/* Arguments of which nothing is known. */
-struct comm_args comm_args_unknown(void);
-
 /* A span of GPU work, or of a collective on the host, that belongs to a step. */
 struct work {
 	int64_t start, end;

@@ -11,7 +11,6 @@
 
 struct judge_options {
 	double min_impact; /* 0.05: the smallest slowdown that is a finding */
-	bool all_ranks;
 };
 struct judge;
 struct judge *judge_new(struct job *job, const struct judge_options *options);

@@ -266,6 +266,9 @@ void kernel_step(struct judge *j, struct step *const *steps, uint32_t t);
 void kernel_details(struct judge *j, struct step *const *steps, uint32_t row, const uint32_t *peers,
 		    size_t n_peers);
 bool kernel_regression(struct judge *j, struct report *report);
+/* Where x[0..n) steps up for good, with `least` values or more on each side: the split with the
+   widest clear gap, and the medians before and after it. 0 if there is none. */
+size_t step_up(const double *x, size_t n, size_t least, double *before, double *after);
 /* slow_own.c */
 void own_references(struct judge *j);
 void own_entries(struct judge *j);

@@ -187,30 +187,15 @@ static bool transfers_rose(const struct judge *j, const uint32_t *at, size_t n, 
 static void report_regression(struct judge *j, struct report *report)
 {
 	_cleanup_free_ double *x = xmalloc((j->n_steps + 1) * sizeof(*x));
-	_cleanup_free_ double *y = xmalloc((j->n_steps + 1) * sizeof(*y));
 	_cleanup_free_ uint32_t *at = xmalloc((j->n_steps + 1) * sizeof(*at));
 	struct entry e = { .cause = CAUSE_UNKNOWN, .blame = BLAMES, .node = NO_ID, .common = true };
 	size_t n = judged_walls(j, x, at), split = 0;
-	double best = 0, before = 0, after = 0;
+	double before = 0, after = 0;
 
-	for (size_t k = 3; k + 3 <= n && n >= 7; k++) {
-		double low, high;
-
-		memcpy(y, x, k * sizeof(*y));
-		high = stats_quantile(y, k, 0.9);
-		memcpy(y, x + k, (n - k) * sizeof(*y));
-		low = stats_quantile(y, n - k, 0.1);
-		if (low - high > best) {
-			best = low - high;
-			split = k;
-		}
-	}
+	if (n >= 7)
+		split = step_up(x, n, 3, &before, &after);
 	if (!split)
 		return;
-	memcpy(y, x, split * sizeof(*y));
-	before = stats_median(y, split);
-	memcpy(y, x + split, (n - split) * sizeof(*y));
-	after = stats_median(y, n - split);
 	if (after < REGRESSION_NOTE * before)
 		return;
 	e.on = arena_alloc(&j->job->arena, j->n_steps + 1);

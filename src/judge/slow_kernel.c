@@ -297,18 +297,18 @@ static double sorted_quantile(const double *s, size_t n, double q)
 	return part <= 0 || k + 1 >= n ? s[k] : s[k] + part * (s[k + 1] - s[k]);
 }
 
-/* Where x steps up for good: the split with the widest clear gap. 0 if there is none. The values on
-   both sides are kept in order from split to split, since every kernel of a job comes here. */
-static size_t step_up(const double *x, size_t n, double *before, double *after)
+/* The values on both sides are kept in order from split to split, since every kernel of a job comes
+ * here. */
+size_t step_up(const double *x, size_t n, size_t least, double *before, double *after)
 {
-	_cleanup_free_ double *y = xmalloc(n * sizeof(*y));
-	_cleanup_free_ double *rest = xmalloc(n * sizeof(*rest));
+	_cleanup_free_ double *y = xmalloc((n + 1) * sizeof(*y));
+	_cleanup_free_ double *rest = xmalloc((n + 1) * sizeof(*rest));
 	double best = 0;
 	size_t split = 0;
 
 	memcpy(rest, x, n * sizeof(*rest));
 	qsort(rest, n, sizeof(*rest), by_value);
-	for (size_t k = 1; k + 2 <= n; k++) {
+	for (size_t k = 1; k + least <= n; k++) {
 		size_t into = sorted_place(y, k - 1, x[k - 1]);
 		size_t from = sorted_place(rest, n - k + 1, x[k - 1]);
 		double low, high, gap;
@@ -316,7 +316,7 @@ static size_t step_up(const double *x, size_t n, double *before, double *after)
 		memmove(y + into + 1, y + into, (k - 1 - into) * sizeof(*y));
 		y[into] = x[k - 1];
 		memmove(rest + from, rest + from + 1, (n - k - from) * sizeof(*rest));
-		if (k < 2)
+		if (k < least)
 			continue;
 		high = sorted_quantile(y, k, 0.9);	 /* nearly all of before .. */
 		low = sorted_quantile(rest, n - k, 0.1); /* .. lies below nearly all of after */
@@ -332,7 +332,7 @@ static size_t step_up(const double *x, size_t n, double *before, double *after)
 	*before = stats_median(y, split);
 	memcpy(y, x + split, (n - split) * sizeof(*y));
 	*after = stats_median(y, n - split);
-	return *after > *before * REGRESSION_MIN ? split : 0;
+	return split;
 }
 
 struct regression {
@@ -356,7 +356,8 @@ static struct regression find_regression(const struct judge *j, const uint32_t *
 
 		for (; i < n && line->typical[at[i]] > 0; i++)
 			x[i] = (double)line->typical[at[i]] / factor[i];
-		if (i < n || !(r.split = step_up(x, n, &r.before, &r.after)))
+		if (i < n || !(r.split = step_up(x, n, 2, &r.before, &r.after)) ||
+		    r.after <= r.before * REGRESSION_MIN)
 			continue;
 		for (i = r.split; i < n; i++) {
 			r.lost_ns += (double)line->total[at[i]] * (1 - r.before / r.after);

@@ -70,6 +70,22 @@ struct comm_args {
 	int32_t self;	      /* "Rank" of record_param_comms; -1: unknown */
 };
 
+/* Arguments of which nothing is known; inline, since a reader starts each event with them. */
+static inline struct comm_args comm_args_unknown(void)
+{
+	return (struct comm_args){
+		.group = NO_ID,
+		.group_desc = NO_ID,
+		.ranks = NO_ID,
+		.dtype = NO_ID,
+		.seq = -1,
+		.in_elements = -1,
+		.out_elements = -1,
+		.peer = -1,
+		.self = -1,
+	};
+}
+
 struct trace_event {
 	enum event_kind kind;
 	uint32_t name;		      /* interned */

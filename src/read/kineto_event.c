@@ -649,15 +649,7 @@ static bool args_walk(const char *end, struct intern *names, struct key_guess *g
 bool event_args(const char *end, struct intern *names, struct key_guesses *guesses,
 		struct event_fields *f)
 {
-	f->comm = (struct comm_args){ .group = NO_ID,
-				      .group_desc = NO_ID,
-				      .ranks = NO_ID,
-				      .dtype = NO_ID,
-				      .seq = -1,
-				      .in_elements = -1,
-				      .out_elements = -1,
-				      .peer = -1,
-				      .self = -1 };
+	f->comm = comm_args_unknown();
 	f->correlation = f->bytes = 0;
 	f->src = f->dst = -1;
 	f->dims_elements[0] = f->dims_elements[1] = -1;
