@@ -11,9 +11,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct span span = span_of(data, size);
 	struct input *in = input_of_source(fuzz_read, &span);
 	char buf[4096];
-	const char *why;
+	struct survey_found found;
 	uint64_t text = 0;
-	bool said;
 	ssize_t n;
 
 	while (text < TEXT_MAX && (n = input_read(in, buf, sizeof(buf))) > 0)
@@ -21,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fuzz_check(input_bytes_text(in) == text);
 	fuzz_check((input_state(in) == INPUT_GOOD) == !*input_problem(in));
 	input_free(in);
-	if (survey_look(data, size, true, &why, &said) == INPUT_OTHER)
-		fuzz_check(why != NULL);
+	found = survey_look(data, size, true, "file");
+	fuzz_check(found.kind != INPUT_OTHER || found.why != NULL);
 	return 0;
 }

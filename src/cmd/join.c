@@ -24,6 +24,7 @@ struct part {
 	uint64_t first_key;
 	uint64_t steps, kernels, collectives; /* of all streams, before merge takes them over */
 	struct read_stats stats;
+	struct testimony *testimony; /* of a dump, a log, stacks or power: no streams then */
 };
 /* All that came of one input. Only the worker that has the input writes here. */
 struct slot {
@@ -156,6 +157,35 @@ static void member_other(void *user, const char *path, const char *why, bool sai
 	slot_unrelated(user, path, why, said);
 }
 
+static void witness_taken(void *user, const char *path, struct testimony *t,
+			  const struct read_stats *stats, const char *why)
+{
+	struct slot *slot = user;
+
+	if (why)
+		remarks_add(&slot->remarks, path, why);
+	if (testimony_empty(t)) {
+		if (!why)
+			slot_unrelated(slot, path, "nothing in it that is of use here", false);
+		testimony_free(t);
+		return;
+	}
+	*vec_push(&slot->parts) = (struct part){
+		.path = xstrdup(path),
+		.kind = INPUT_WITNESS,
+		.stats = *stats,
+		.testimony = t,
+	};
+}
+
+static void witness_mute(void *user, const char *path, const char *why)
+{
+	struct slot *slot = user;
+
+	slot->failed++;
+	remarks_add(&slot->remarks, path, why);
+}
+
 static void read_one(void *user, size_t i)
 {
 	struct join_run *run = user;
@@ -167,6 +197,8 @@ static void read_one(void *user, size_t i)
 		.end = trace_end,
 		.other = member_other,
 		.records = records_bytes,
+		.witness = witness_taken,
+		.mute = witness_mute,
 		.progress = &run->progress.done,
 	};
 	struct error error = { "" };
@@ -283,7 +315,9 @@ static void report_part(struct report *report, const struct merge *merge, const 
 
 	*in = (struct report_input){
 		.path = arena_strndup(&report->arena, part->path, strlen(part->path)),
-		.format = part->kind == INPUT_LKS ? "lks" : "kineto",
+		.format = part->testimony	    ? part->testimony->format
+			  : part->kind == INPUT_LKS ? "lks"
+						    : "kineto",
 		.steps = part->steps,
 		.events = part->stats.events,
 		.kernels = part->kernels,
@@ -387,6 +421,7 @@ static void run_done(struct join_run *run)
 		for (size_t k = 0; k < slot->parts.n; k++) {
 			free(slot->parts.v[k].path);
 			free(slot->parts.v[k].streams);
+			testimony_free(slot->parts.v[k].testimony);
 		}
 		free(slot->parts.v);
 		remarks_done(&slot->remarks);

@@ -11,6 +11,7 @@
 
 #include "read/archive.h"
 #include "read/kineto.h"
+#include "read/witness.h"
 
 #define READ_RECORD_BYTES ((size_t)256 << 10)
 
@@ -76,6 +77,33 @@ static int read_records(const struct read_client *client, const char *path, stru
 	return r < 0 ? error_set(reterr, r, "%s", why) : 0;
 }
 
+static int read_witness(const struct read_client *client, const char *path, struct input *in,
+			int format, struct error *reterr)
+{
+	struct read_stats stats = { 0 };
+	struct testimony *t = NULL;
+	struct error e = { 0 };
+	char why[1024];
+	int r;
+
+	if (!client->witness)
+		return 0;
+	r = witness_formats[format].read(in, path, &t, &stats, &e);
+	describe(why, sizeof(why), path, in, &e, r);
+	if (r >= 0 && e.text[0])
+		snprintf(why, sizeof(why), "%s: %s", path, e.text);
+	if (r < 0) {
+		testimony_free(t);
+		client->mute(client->user, path, why);
+		return error_set(reterr, r, "%s", why);
+	}
+	stats.bytes = input_bytes_text(in);
+	stats.bytes_file = input_bytes_raw(in);
+	t->path = testimony_name(t, path, strlen(path));
+	client->witness(client->user, path, t, &stats, why[0] ? why : NULL);
+	return 0;
+}
+
 /* --- archives --- */
 
 struct archive_read {
@@ -110,28 +138,29 @@ static int read_member(void *user, const char *name, input_source_fn source, voi
 	_cleanup_free_ char *look = xmalloc(SURVEY_LOOK_MAX);
 	_cleanup_free_ char *path = xasprintf("%s:%s", a->path, name);
 	struct replay replay = { .look = look, .rest = source, .rest_user = source_user };
-	enum input_kind kind;
+	struct survey_found found;
 	struct input *in;
-	const char *why;
 	size_t want;
 	ssize_t n = 1;
-	bool said;
 	int r = 0;
 
 	while (n > 0 && replay.len < (want = survey_look_bytes(look, replay.len))) {
 		n = source(source_user, look + replay.len, want - replay.len);
 		replay.len += n > 0 ? (size_t)n : 0;
 	}
-	kind = survey_look(look, replay.len, n <= 0, &why, &said);
-	if (kind == INPUT_ARCHIVE || kind == INPUT_OTHER) {
-		if (kind == INPUT_ARCHIVE)
-			why = "an archive inside an archive: not opened";
-		a->client->other(a->client->user, path, why, said || kind == INPUT_ARCHIVE);
+	found = survey_look(look, replay.len, n <= 0, path);
+	if (found.kind == INPUT_ARCHIVE || found.kind == INPUT_OTHER) {
+		if (found.kind == INPUT_ARCHIVE)
+			found.why = "an archive inside an archive: not opened";
+		a->client->other(a->client->user, path, found.why,
+				 found.said || found.kind == INPUT_ARCHIVE);
 		return 0;
 	}
 	in = input_of_source(source_replay, &replay);
-	if (kind == INPUT_KINETO)
+	if (found.kind == INPUT_KINETO)
 		r = read_trace(a->client, path, in, NULL);
+	else if (found.kind == INPUT_WITNESS)
+		r = read_witness(a->client, path, in, found.format, NULL);
 	else
 		r = read_records(a->client, path, in, NULL);
 	input_free(in);
@@ -177,6 +206,9 @@ int read_input(const struct survey_input *input, const struct read_client *clien
 		break;
 	case INPUT_ARCHIVE:
 		r = read_archive(client, input->path, in, reterr);
+		break;
+	case INPUT_WITNESS:
+		r = read_witness(client, input->path, in, input->format, reterr);
 		break;
 	case INPUT_OTHER:
 		r = error_set(reterr, -ENOTSUP, "%s: %s", input->path,

@@ -7,6 +7,7 @@
  */
 #pragma once
 #include "model/event.h"
+#include "model/testimony.h"
 #include "read/survey.h"
 
 struct read_client {
@@ -22,6 +23,11 @@ struct read_client {
 	/* The bytes of a step-record file or member, whole blocks or less at a time; NULL: not
 	 * wanted. */
 	int (*records)(void *user, const void *bytes, size_t len);
+	/* What a dump, a log, stacks or power samples say: t is the client's now. why as in end. */
+	void (*witness)(void *user, const char *path, struct testimony *t,
+			const struct read_stats *stats, const char *why);
+	/* A witness that nothing could be taken from; why in one line with its path. */
+	void (*mute)(void *user, const char *path, const char *why);
 	_Atomic uint64_t *progress; /* bytes of files consumed; NULL: not wanted */
 };
 

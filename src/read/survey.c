@@ -16,6 +16,7 @@
 
 #include "base/buf.h"
 #include "read/input.h"
+#include "read/witness.h"
 
 #define SURVEY_DEPTH_MAX 64u
 #define TAR_MAGIC_AT	 257u
@@ -71,38 +72,44 @@ static bool is_tar(const char *text, size_t len)
 	return len >= TAR_BLOCK && !memcmp(text + TAR_MAGIC_AT, "ustar", 5);
 }
 
-static enum input_kind kind_of_json(const char *p, size_t len, const char **ret_why)
+static enum input_kind kind_of_json(const char *p, size_t len)
 {
 	if (text_has(p, len, "\"traceEvents\""))
 		return INPUT_KINETO;
 	if (*p == '{' && text_has(p, len, "\"schemaVersion\"") &&
 	    (text_has(p, len, "\"deviceProperties\"") || text_has(p, len, "\"distributedInfo\"")))
 		return INPUT_KINETO;
-	if (*p == '[' && text_has(p, len, "\"ph\"")) {
-		if (has_kineto_category(p, len))
-			return INPUT_KINETO;
-		*ret_why = "a Chrome trace, but not of the PyTorch profiler";
-		return INPUT_OTHER;
-	}
-	*ret_why = "JSON, but no profiler trace";
+	if (*p == '[' && text_has(p, len, "\"ph\"") && has_kineto_category(p, len))
+		return INPUT_KINETO;
 	return INPUT_OTHER;
 }
 
-static enum input_kind kind_of_text(const char *text, size_t len, const char **ret_why)
+static struct survey_found found_in(const char *text, size_t len, const char *path)
 {
+	struct survey_found f = { INPUT_OTHER, -1, NULL, false };
 	const char *end = text + len, *p = skip_white(text, end);
+	bool json = p < end && (*p == '{' || *p == '[');
 
 	if (len >= 8 && !memcmp(text, "LKSTEP1\n", 8))
-		return INPUT_LKS;
-	if (is_tar(text, len))
-		return INPUT_ARCHIVE;
-	if (len >= 4 && (!memcmp(text, "PK\003\004", 4) || !memcmp(text, "PK\005\006", 4)))
-		return INPUT_ARCHIVE;
-	if (p < end && (*p == '{' || *p == '['))
-		return kind_of_json(p, (size_t)(end - p), ret_why);
-	*ret_why = memchr(text, 0, len) ? "a binary file of no known kind"
-					: "a text file of no known kind";
-	return INPUT_OTHER;
+		f.kind = INPUT_LKS;
+	else if (is_tar(text, len) ||
+		 (len >= 4 && (!memcmp(text, "PK\003\004", 4) || !memcmp(text, "PK\005\006", 4))))
+		f.kind = INPUT_ARCHIVE;
+	else if (json)
+		f.kind = kind_of_json(p, (size_t)(end - p));
+	if (f.kind != INPUT_OTHER)
+		return f;
+	f.format = witness_find(text, len, path);
+	if (f.format >= 0)
+		f.kind = INPUT_WITNESS;
+	else if (json)
+		f.why = *p == '[' && text_has(p, (size_t)(end - p), "\"ph\"")
+			    ? "a Chrome trace, but not of the PyTorch profiler"
+			    : "JSON of no known kind";
+	else
+		f.why = memchr(text, 0, len) ? "a binary file of no known kind"
+					     : "a text file of no known kind";
+	return f;
 }
 
 static ssize_t source_span(void *user, void *buf, size_t len)
@@ -124,30 +131,25 @@ size_t survey_look_bytes(const void *raw, size_t len)
 		   : SURVEY_LOOK_BYTES;
 }
 
-enum input_kind survey_look(const void *raw, size_t len, bool whole, const char **ret_why,
-			    bool *ret_said)
+struct survey_found survey_look(const void *raw, size_t len, bool whole, const char *path)
 {
+	struct survey_found f = { INPUT_OTHER, -1, NULL, true };
 	struct span span = span_of(raw, len);
 	struct input *in = input_of_source(source_span, &span);
 	_cleanup_free_ char *text = xmalloc(SURVEY_LOOK_BYTES);
 	ssize_t n = input_read(in, text, SURVEY_LOOK_BYTES);
-	enum input_kind kind = INPUT_OTHER;
 
-	*ret_why = NULL;
-	*ret_said = true;
-	if (n > 0) {
-		kind = kind_of_text(text, (size_t)n, ret_why);
-		*ret_said = false;
-	} else if (!input_compressed(in)) {
-		*ret_why = "an empty file";
-	} else if (input_state(in) == INPUT_DAMAGED) {
-		*ret_why = "a damaged compressed file: nothing can be read of it";
-	} else {
-		*ret_why = whole ? "a compressed file that ends before its first byte"
-				 : "a compressed file with nothing in its first part";
-	}
+	if (n > 0)
+		f = found_in(text, (size_t)n, path);
+	else if (!input_compressed(in))
+		f.why = "an empty file";
+	else if (input_state(in) == INPUT_DAMAGED)
+		f.why = "a damaged compressed file: nothing can be read of it";
+	else
+		f.why = whole ? "a compressed file that ends before its first byte"
+			      : "a compressed file with nothing in its first part";
 	input_free(in);
-	return kind;
+	return f;
 }
 
 static int read_look(struct walk *w, const char *path)
@@ -186,7 +188,7 @@ static struct survey_input *add(struct walk *w, const char *path, const char *wh
 	struct survey_input *i = vec_push(&w->inputs);
 
 	*i = (struct survey_input){
-		.path = keep(w, path), .kind = INPUT_OTHER, .why = why, .said = said
+		.path = keep(w, path), .kind = INPUT_OTHER, .format = -1, .why = why, .said = said
 	};
 	return i;
 }
@@ -194,6 +196,7 @@ static struct survey_input *add(struct walk *w, const char *path, const char *wh
 static void look_at_file(struct walk *w, const char *path, const struct stat *st)
 {
 	struct survey_input *i = add(w, path, NULL, true);
+	struct survey_found found;
 	int r = read_look(w, path);
 
 	i->size_bytes = (uint64_t)st->st_size;
@@ -204,7 +207,11 @@ static void look_at_file(struct walk *w, const char *path, const struct stat *st
 		i->why = keep(w, why);
 		return;
 	}
-	i->kind = survey_look(w->raw, w->raw_len, w->raw_len == i->size_bytes, &i->why, &i->said);
+	found = survey_look(w->raw, w->raw_len, w->raw_len == i->size_bytes, path);
+	i->kind = found.kind;
+	i->format = found.format;
+	i->why = found.why;
+	i->said = found.said;
 }
 
 /* --- the walk --- */

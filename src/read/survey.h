@@ -18,12 +18,14 @@ enum input_kind {
 	INPUT_KINETO,  /* a PyTorch profiler trace, Chrome JSON */
 	INPUT_LKS,     /* step records */
 	INPUT_ARCHIVE, /* .tar, .tar.gz, .tar.zst or .zip: members are looked at when it is read */
+	INPUT_WITNESS, /* a dump, a log, stacks, power: `format` says of which format */
 	INPUT_OTHER,   /* not ours; `why` says what it looks like */
 };
 
 struct survey_input {
 	const char *path;
 	enum input_kind kind;
+	int format;	 /* INPUT_WITNESS: row of witness_formats */
 	const char *why; /* INPUT_OTHER: "an empty file", "not opened: a FIFO", .. */
 	bool said; /* why is worth a line (unreadable, FIFO, damaged), not just an unrelated file */
 	uint64_t size_bytes; /* on disk */
@@ -43,9 +45,14 @@ void survey_done(struct survey *s);
  * The kind of what begins with these bytes, compressed or not; whole: there are no more. For
  * INPUT_OTHER the reason, and whether it is worth a line. Archives use it for their members.
  */
+struct survey_found {
+	enum input_kind kind;
+	int format;
+	const char *why;
+	bool said;
+};
 size_t survey_look_bytes(const void *raw, size_t len); /* how many it wants, having seen some */
-enum input_kind survey_look(const void *raw, size_t len, bool whole, const char **ret_why,
-			    bool *ret_said);
+struct survey_found survey_look(const void *raw, size_t len, bool whole, const char *path);
 
 /* A rank in a file's name: "rank-3", "rank3", "rank_3", "worker_12", "worker12"; -1 if none is
    there. Digits of hosts, process ids and times are no ranks. */

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* witness.c - the table of formats of dumps, logs, stacks and power, in the order of asking. */
+#include "read/witness.h"
+
+const struct witness_format witness_formats[] = {
+	{ 0 },
+};
+const size_t n_witness_formats = ARRAY_SIZE(witness_formats) - 1;
+
+int witness_find(const char *text, size_t len, const char *path)
+{
+	for (size_t i = 0; i < n_witness_formats; i++)
+		if (witness_formats[i].sniff(text, len, path))
+			return (int)i;
+	return -1;
+}
