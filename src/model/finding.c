@@ -106,6 +106,17 @@ void report_done(struct report *r)
 		free(r->inputs.v[i].rows.v);
 	for (size_t i = 0; i < r->ranks.n; i++)
 		free(r->ranks.v[i].steps.v);
+	for (size_t i = 0; i < r->groups.n; i++)
+		free(r->groups.v[i].ranks.v);
+	for (size_t i = 0; i < r->stacks.n; i++) {
+		free(r->stacks.v[i].rows.v);
+		free(r->stacks.v[i].frames.v);
+	}
+	free(r->groups.v);
+	free(r->stacks.v);
+	free(r->gpus.v);
+	free(r->missing.v);
+	free(r->open.v);
 	free(r->findings.v);
 	free(r->inputs.v);
 	free(r->ranks.v);

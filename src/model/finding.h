@@ -92,6 +92,38 @@ struct report_rank {
 	bool suspect;
 };
 
+/* Where a rank stands in a group, in words for people. */
+struct report_stand {
+	uint32_t row;
+	const char *state; /* "waiting", "behind", "past", "elsewhere", "gone", "done", "silent" */
+	const char *operation;		       /* what it waits in or called last; NULL */
+	int64_t last_enqueued, last_completed; /* sequence numbers; -1: unknown */
+};
+struct report_group {
+	const char *group, *desc; /* name; description, NULL: none */
+	const char *members;	  /* set of ranks, "0-15"; NULL: unknown */
+	int64_t last_common;	  /* the last operation that all members called alike; -1 */
+	bool stuck;		  /* someone waits in it */
+	VEC(struct report_stand) ranks;
+};
+/* Processes whose threads stand alike. */
+struct report_stack {
+	VEC(uint32_t) rows;
+	const char *who; /* for people: "ranks 0-6", "process 688514" */
+	const char
+	    *doing; /* "in a collective (all_reduce)", "in the data loader"; NULL: not known */
+	bool odd;   /* not where most stand */
+	VEC(const char *) frames; /* innermost first, "function (file:line)" */
+};
+struct report_gpu {
+	uint32_t row;	   /* NO_ID: no rank is known for it */
+	const char *host;  /* NULL */
+	int64_t index;	   /* on its host; -1 */
+	const char *shape; /* "compute", "communication", "starved", "waiting", "idle"; NULL */
+	double power_w, limit_w, utilization; /* lately; NAN; utilization 0..1 */
+	double power_w_before;		      /* while training went on; NAN */
+};
+
 struct report {
 	struct arena arena;
 	struct job *job;
@@ -101,6 +133,11 @@ struct report {
 	VEC(struct report_input) inputs;
 	VEC(struct report_rank) ranks;	    /* by row */
 	VEC(struct finding) findings;	    /* in the order to act on them */
+	VEC(struct report_group) groups;    /* where ranks stand: stuck ones first */
+	VEC(struct report_stack) stacks;    /* the odd ones first */
+	VEC(struct report_gpu) gpus;	    /* by row */
+	VEC(const char *) missing;	    /* what was not given and would have helped */
+	VEC(const char *) open;		    /* commands and acts that would settle what is open */
 	double step_ms_median, step_ms_p99; /* NAN */
 	uint64_t unpaired; /* collectives left out because their members contradict each other */
 };
