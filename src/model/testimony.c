@@ -107,8 +107,8 @@ struct testimony *testimony_free(struct testimony *t)
 
 bool testimony_empty(const struct testimony *t)
 {
-	return !t->entries.n && !t->status.n && !t->counts.n && !t->sayings.n && !t->progress.n &&
-	       !t->stacks.n && !t->gpus.n && !t->counters.n && !t->groups.n;
+	return !t->present && !t->entries.n && !t->status.n && !t->counts.n && !t->sayings.n &&
+	       !t->progress.n && !t->stacks.n && !t->gpus.n && !t->counters.n && !t->groups.n;
 }
 
 uint32_t testimony_name(struct testimony *t, const char *s, size_t len)

@@ -238,6 +238,7 @@ struct testimony {
 	uint32_t host;
 	int64_t world_size;
 	int64_t time_ns; /* of the evidence as the file states it; -1 */
+	bool present; /* that there is such a file says something: an empty dump, its rank lived */
 	int32_t version_major, version_minor;
 	VEC(struct signature) signatures;
 	VEC(struct op_group) groups;
