@@ -2,7 +2,14 @@
 /* witness.c - the table of formats of dumps, logs, stacks and power, in the order of asking. */
 #include "read/witness.h"
 
+#include "read/fr.h"
+#include "read/stack.h"
+
 const struct witness_format witness_formats[] = {
+	{ "flight-recorder", fr_pickle_sniff, fr_read },
+	{ "flight-recorder-json", fr_json_sniff, fr_read },
+	{ "py-spy", stack_json_sniff, stack_json_read },
+	{ "stacks", stack_sniff, stack_read },
 	{ 0 },
 };
 const size_t n_witness_formats = ARRAY_SIZE(witness_formats) - 1;
