@@ -7,7 +7,7 @@
 
 const struct witness_format witness_formats[] = {
 	{ "flight-recorder", fr_pickle_sniff, fr_read },
-	{ "flight-recorder-json", fr_json_sniff, fr_read },
+	{ "flight-recorder", fr_json_sniff, fr_read },
 	{ "py-spy", stack_json_sniff, stack_json_read },
 	{ "stacks", stack_sniff, stack_read },
 	{ 0 },

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fr_entry.c - one entry of the ring: which operation, of which group, with what, and how far.
+ *
+ * Sizes become one canonical text, whatever list or tuple held them, so that ranks can be compared
+ * by it; their elements are summed over all tensors.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "read/fr_inside.h"
+
+int64_t fr_number(const struct fr *f, const struct fr_value *v, int64_t otherwise)
+{
+	double d;
+	char *end;
+	const char *s;
+	long long n;
+
+	if (!v)
+		return otherwise;
+	if (v->kind == FR_INT || v->kind == FR_BOOL)
+		return v->n;
+	if (v->kind == FR_FLOAT) {
+		memcpy(&d, &v->n, sizeof(d));
+		return d > -9e18 && d < 9e18 ? (int64_t)d : otherwise;
+	}
+	if (v->kind != FR_STRING)
+		return otherwise;
+	s = intern_get(&f->t->names, v->ref);
+	errno = 0;
+	n = strtoll(s, &end, 10);
+	return *s && !*end && !errno ? n : otherwise;
+}
+
+/* --- what was called --- */
+
+/* Digits at *p, moved behind them; -1: none. */
+static int32_t small_number(const char **p)
+{
+	const char *s = *p;
+	int64_t n = 0;
+
+	while (*s >= '0' && *s <= '9' && n < INT32_MAX)
+		n = n * 10 + (*s++ - '0');
+	if (s == *p || n > INT32_MAX)
+		return -1;
+	*p = s;
+	return (int32_t)n;
+}
+
+/* The ranks of "send 1->2" and "recv 3<-0", which count within the group. */
+static void op_peers(const char *name, struct fr_op *o)
+{
+	const char *p = strchr(name, ' ');
+	int32_t first, second;
+	bool forth;
+
+	if (!p)
+		return;
+	p++;
+	first = small_number(&p);
+	if (first < 0 || (strncmp(p, "->", 2) && strncmp(p, "<-", 2)))
+		return;
+	forth = *p == '-';
+	p += 2;
+	second = small_number(&p);
+	if (second < 0)
+		return;
+	o->source = forth ? first : second;
+	o->target = forth ? second : first;
+}
+
+static const struct fr_op *op_of(struct fr *f, uint32_t name)
+{
+	struct fr_op *o = &f->ops[name % FR_OPS_CACHED];
+	const char *s, *colon;
+
+	if (o->op && o->name == name)
+		return o;
+	s = intern_get(&f->t->names, name);
+	*o = (struct fr_op){ .name = name, .source = -1, .target = -1 };
+	o->op = comm_op_of(s, strlen(s));
+	colon = strrchr(s, ':');
+	if ((o->op == COMM_NONE || o->op == COMM_OTHER) && colon) /* a backend that is new */
+		o->op = comm_op_of(colon + 1, strlen(colon + 1));
+	if (o->op == COMM_NONE)
+		o->op = COMM_OTHER; /* nothing else is recorded */
+	if (o->op == COMM_SEND || o->op == COMM_RECV)
+		op_peers(s, o);
+	return o;
+}
+
+/* --- sizes --- */
+
+static void put_text(struct buf *b, const char *s, size_t len)
+{
+	if (b->len + len <= FR_SIZES_MAX)
+		buf_put(b, s, len);
+}
+
+static void put_number(struct buf *b, int64_t n)
+{
+	char digits[24];
+	size_t at = sizeof(digits);
+	uint64_t u = n < 0 ? -(uint64_t)n : (uint64_t)n;
+
+	do
+		digits[--at] = (char)('0' + u % 10);
+	while (u /= 10);
+	if (n < 0)
+		digits[--at] = '-';
+	put_text(b, digits + at, sizeof(digits) - at);
+}
+
+/* "[8, 32]"; returns the elements, -1 if they cannot be told. */
+static int64_t put_shape(struct fr *f, const struct fr_value *dims, size_t n)
+{
+	int64_t elements = 1;
+
+	put_text(&f->text, "[", 1);
+	for (size_t i = 0; i < n; i++) {
+		int64_t d = fr_number(f, &dims[i], -1);
+
+		put_text(&f->text, ", ", i ? 2 : 0);
+		put_number(&f->text, d);
+		if (d < 0 || elements < 0 || __builtin_mul_overflow(elements, d, &elements))
+			elements = -1;
+	}
+	put_text(&f->text, "]", 1);
+	return elements;
+}
+
+/* "[[8, 32], [4]]" of a list of tensors. */
+static uint32_t sizes_of(struct fr *f, const struct fr_value *v, int64_t *ret_elements)
+{
+	int64_t sum = 0;
+	size_t n;
+	const struct fr_value *items = fr_pile_items(&f->pile, v, &n);
+
+	*ret_elements = -1;
+	if (!v || v->kind != FR_OBJECT)
+		return NO_ID;
+	f->text.len = 0;
+	if (n && items[0].kind == FR_INT) { /* one tensor without a list around it */
+		put_text(&f->text, "[", 1);
+		sum = put_shape(f, items, n);
+		put_text(&f->text, "]", 1);
+	} else {
+		put_text(&f->text, "[", 1);
+		for (size_t i = 0; i < n; i++) {
+			size_t n_dims;
+			const struct fr_value *dims = fr_pile_items(&f->pile, &items[i], &n_dims);
+			int64_t elements;
+
+			put_text(&f->text, ", ", i ? 2 : 0);
+			elements = put_shape(f, dims, n_dims);
+			if (elements < 0 || sum < 0 || __builtin_add_overflow(sum, elements, &sum))
+				sum = -1;
+		}
+		put_text(&f->text, "]", 1);
+	}
+	*ret_elements = sum;
+	return intern(&f->t->names, (const char *)f->text.data, f->text.len);
+}
+
+/* "Float, Float" of a list of names. */
+static uint32_t dtypes_of(struct fr *f, const struct fr_value *v)
+{
+	size_t n;
+	const struct fr_value *items = fr_pile_items(&f->pile, v, &n);
+
+	if (v && v->kind == FR_STRING)
+		return v->ref;
+	if (!v || v->kind != FR_OBJECT)
+		return NO_ID;
+	if (n == 1 && items[0].kind == FR_STRING)
+		return items[0].ref;
+	f->text.len = 0;
+	for (size_t i = 0; i < n; i++) {
+		uint32_t id = items[i].kind == FR_STRING ? items[i].ref : NO_ID;
+
+		put_text(&f->text, ", ", i ? 2 : 0);
+		put_text(&f->text, intern_get(&f->t->names, id), intern_len(&f->t->names, id));
+	}
+	return intern(&f->t->names, (const char *)f->text.data, f->text.len);
+}
+
+static uint32_t signature_of(struct fr *f, const struct fr_op *op,
+			     const struct fr_value *const slots[FR_N_WORDS])
+{
+	struct signature s = signature_unknown();
+
+	s.op = op->op;
+	s.name = op->name;
+	s.source = op->source;
+	s.target = op->target;
+	s.in_sizes = sizes_of(f, slots[FR_KEY_INPUT_SIZES], &s.in_elements);
+	s.out_sizes = sizes_of(f, slots[FR_KEY_OUTPUT_SIZES], &s.out_elements);
+	s.in_dtypes = dtypes_of(f, slots[FR_KEY_INPUT_DTYPES]);
+	s.out_dtypes = dtypes_of(f, slots[FR_KEY_OUTPUT_DTYPES]);
+	return testimony_signature(f->t, &s);
+}
+
+/* --- in which group --- */
+
+static uint32_t id_of(const struct fr_value *v)
+{
+	return v && v->kind == FR_STRING ? v->ref : NO_ID;
+}
+
+static uint32_t group_of(struct fr *f, const struct fr_value *const slots[FR_N_WORDS])
+{
+	int64_t pg_id = fr_number(f, slots[FR_KEY_PG_ID], -1);
+	uint32_t name = id_of(slots[FR_KEY_PG_NAME]), desc = id_of(slots[FR_KEY_PG_DESC]), row;
+	size_t n;
+	const struct fr_value *pair = fr_pile_items(&f->pile, slots[FR_KEY_PROCESS_GROUP], &n);
+
+	if (n) {
+		name = id_of(&pair[0]);
+		desc = n > 1 ? id_of(&pair[1]) : NO_ID;
+	} else if (id_of(slots[FR_KEY_PROCESS_GROUP]) != NO_ID) {
+		name = id_of(slots[FR_KEY_PROCESS_GROUP]);
+	} else if (name == NO_ID && pg_id >= 0) { /* versions before groups had names */
+		char text[24];
+		int len = snprintf(text, sizeof(text), "%" PRId64, pg_id);
+
+		name = intern(&f->t->names, text, (size_t)len);
+	}
+	row = testimony_group(f->t, name, desc);
+	if (pg_id >= 0 && pg_id < FR_GROUPS_MAX) {
+		while (f->group_of_pg.n <= (size_t)pg_id)
+			*vec_push(&f->group_of_pg) = 0;
+		f->group_of_pg.v[pg_id] = row + 1;
+	}
+	return row;
+}
+
+/* --- where in the program --- */
+
+static void frames_of(struct fr *f, const struct fr_value *v)
+{
+	size_t n, n_cells;
+	const struct fr_value *items = fr_pile_items(&f->pile, v, &n);
+
+	f->n_frames = 0;
+	for (size_t i = 0; i < n && f->n_frames < FR_FRAMES_MAX; i++) {
+		const struct fr_value *c = fr_pile_cells(&f->pile, &items[i], FR_FRAME, &n_cells);
+
+		if (c && n_cells == 3)
+			f->frames[f->n_frames++] =
+			    (struct fr_frame){ id_of(&c[0]), id_of(&c[1]),
+					       c[2].kind == FR_INT ? c[2].n : -1 };
+		else if (items[i].kind == FR_STRING) /* written out by another tool */
+			f->frames[f->n_frames++] = (struct fr_frame){ items[i].ref, NO_ID, -1 };
+	}
+}
+
+uint32_t fr_frames_text(struct fr *f)
+{
+	const struct intern *names = &f->t->names;
+
+	f->text.len = 0;
+	for (uint32_t i = 0; i < f->n_frames; i++) {
+		const struct fr_frame *fr = &f->frames[i];
+		char line[32] = "";
+		int len = fr->line >= 0 ? snprintf(line, sizeof(line), ":%" PRId64, fr->line) : 0;
+
+		buf_put(&f->text, "\n", i ? 1 : 0);
+		buf_put(&f->text, intern_get(names, fr->function), intern_len(names, fr->function));
+		if (fr->file == NO_ID)
+			continue;
+		buf_put(&f->text, " (", 2);
+		buf_put(&f->text, intern_get(names, fr->file), intern_len(names, fr->file));
+		buf_put(&f->text, line, (size_t)len);
+		buf_put(&f->text, ")", 1);
+	}
+	return f->n_frames ? intern(&f->t->names, (const char *)f->text.data, f->text.len) : NO_ID;
+}
+
+/* --- the entry --- */
+
+static enum op_state state_of(const struct fr_value *v)
+{
+	uint32_t id = id_of(v);
+
+	return id == FR_KEY_SCHEDULED	? OP_SCHEDULED
+	       : id == FR_KEY_STARTED	? OP_STARTED
+	       : id == FR_KEY_COMPLETED ? OP_COMPLETED
+					: OP_STATE_UNKNOWN;
+}
+
+static int64_t time_of(struct fr *f, const struct fr_value *v)
+{
+	int64_t ns = fr_number(f, v, -1);
+
+	f->t->time_ns = MAX(f->t->time_ns, ns);
+	return ns > 0 ? ns : -1; /* JSON says 0 where the pickle says None */
+}
+
+/* Point-to-point operations count apart; versions before 2.3 do not say which they are. */
+static bool is_p2p(struct fr *f, const struct fr_op *op,
+		   const struct fr_value *const slots[FR_N_WORDS])
+{
+	if (slots[FR_KEY_IS_P2P])
+		return fr_number(f, slots[FR_KEY_IS_P2P], 0) != 0;
+	return op->op == COMM_SEND || op->op == COMM_RECV;
+}
+
+static int64_t seq_of(struct fr *f, bool p2p, const struct fr_value *const slots[FR_N_WORDS])
+{
+	const struct fr_value *seq = slots[p2p ? FR_KEY_P2P_SEQ_ID : FR_KEY_COLLECTIVE_SEQ_ID];
+
+	return fr_number(f, seq ? seq : slots[FR_KEY_SEQ_ID], -1);
+}
+
+/* On Gloo an operation is done when it is retired, whatever its state says. */
+static bool is_done(const struct fr *f, const struct op_entry *e, uint32_t name)
+{
+	return e->state == OP_COMPLETED ||
+	       (e->retired && !strncmp(intern_get(&f->t->names, name), "gloo:", 5));
+}
+
+void fr_entry(struct fr *f, const struct fr_value *const slots[FR_N_WORDS])
+{
+	const struct fr_op *op;
+	struct op_entry e = { .frames = NO_ID };
+	uint32_t name = id_of(slots[FR_KEY_PROFILING_NAME]);
+	const struct fr_value *created = slots[FR_KEY_TIME_CREATED_NS];
+
+	if (f->t->entries.n >= FR_ENTRIES_MAX) {
+		f->t->dropped++;
+		return;
+	}
+	f->stats->events++;
+	if (name == NO_ID)
+		name = intern_str(&f->t->names, "");
+	op = op_of(f, name);
+	e.p2p = is_p2p(f, op, slots);
+	e.seq = seq_of(f, e.p2p, slots);
+	e.op_id = fr_number(f, slots[FR_KEY_OP_ID], -1);
+	e.record = fr_number(f, slots[FR_KEY_RECORD_ID], -1);
+	e.created_ns = time_of(f, created);
+	if (!created && slots[FR_KEY_TIME_CREATED_US])
+		e.created_ns =
+		    1000 * (fr_number(f, slots[FR_KEY_TIME_CREATED_US], 0) % 9000000000000000);
+	e.started_ns = time_of(f, slots[FR_KEY_TIME_STARTED_NS]);
+	e.completed_ns = time_of(f, slots[FR_KEY_TIME_COMPLETED_NS]);
+	e.timeout_ms = fr_number(f, slots[FR_KEY_TIMEOUT_MS], -1);
+	e.state = (uint8_t)state_of(slots[FR_KEY_STATE]);
+	e.retired = fr_number(f, slots[FR_KEY_RETIRED], 0) != 0;
+	e.group = group_of(f, slots);
+	e.signature = signature_of(f, op, slots);
+	frames_of(f, slots[FR_KEY_FRAMES]);
+	if (f->n_frames && !is_done(f, &e, name))
+		e.frames = fr_frames_text(f);
+	*vec_push(&f->t->entries) = e;
+}

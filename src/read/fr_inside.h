@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fr_inside.h - what the parts of the Flight Recorder reader share. */
+#pragma once
+#include "base/buf.h"
+#include "model/testimony.h"
+#include "read/fr_pile.h"
+#include "read/json_scan.h"
+
+#define FR_ENTRIES_MAX	(1u << 20)
+#define FR_GROUPS_MAX	(1u << 16) /* of one rank; a pg_id beyond it is not mapped */
+#define FR_FRAMES_MAX	64u	   /* of one stack; those outermost are left out */
+#define FR_SIZES_MAX	4096u	   /* characters of an operation's sizes as text */
+#define FR_WINDOW_BYTES ((size_t)128 << 10)
+
+/* Keys and words that are understood; their number is their id in the testimony's names. */
+#define FR_WORDS(X)                                                                                \
+	X(ENTRIES, "entries")                                                                      \
+	X(VERSION, "version")                                                                      \
+	X(PG_CONFIG, "pg_config")                                                                  \
+	X(PG_STATUS, "pg_status")                                                                  \
+	X(RANK, "rank")                                                                            \
+	X(FRAMES, "frames")                                                                        \
+	X(RECORD_ID, "record_id")                                                                  \
+	X(PG_ID, "pg_id")                                                                          \
+	X(PROCESS_GROUP, "process_group")                                                          \
+	X(PG_NAME, "pg_name")                                                                      \
+	X(PG_DESC, "pg_desc")                                                                      \
+	X(SEQ_ID, "seq_id")                                                                        \
+	X(COLLECTIVE_SEQ_ID, "collective_seq_id")                                                  \
+	X(P2P_SEQ_ID, "p2p_seq_id")                                                                \
+	X(OP_ID, "op_id")                                                                          \
+	X(PROFILING_NAME, "profiling_name")                                                        \
+	X(TIME_CREATED_NS, "time_created_ns")                                                      \
+	X(TIME_CREATED_US, "time_created_us")                                                      \
+	X(INPUT_SIZES, "input_sizes")                                                              \
+	X(INPUT_DTYPES, "input_dtypes")                                                            \
+	X(OUTPUT_SIZES, "output_sizes")                                                            \
+	X(OUTPUT_DTYPES, "output_dtypes")                                                          \
+	X(STATE, "state")                                                                          \
+	X(TIME_STARTED_NS, "time_discovered_started_ns")                                           \
+	X(TIME_COMPLETED_NS, "time_discovered_completed_ns")                                       \
+	X(RETIRED, "retired")                                                                      \
+	X(TIMEOUT_MS, "timeout_ms")                                                                \
+	X(IS_P2P, "is_p2p")                                                                        \
+	X(NAME, "name")                                                                            \
+	X(DESC, "desc")                                                                            \
+	X(RANKS, "ranks")                                                                          \
+	X(FILENAME, "filename")                                                                    \
+	X(LINE, "line")                                                                            \
+	X(LAST_ENQUEUED, "last_enqueued_collective")                                               \
+	X(LAST_STARTED, "last_started_collective")                                                 \
+	X(LAST_COMPLETED, "last_completed_collective")                                             \
+	X(COMM_LIB_VERSION, "comm_lib_version")                                                    \
+	X(NCCL_VERSION, "nccl_version")                                                            \
+	X(SCHEDULED, "scheduled")                                                                  \
+	X(STARTED, "started")                                                                      \
+	X(COMPLETED, "completed")                                                                  \
+	X(DEFAULT_PG, "default_pg")
+
+#define FR_WORD_ID(id, text) FR_KEY_##id,
+enum fr_word { FR_WORDS(FR_WORD_ID) FR_N_WORDS };
+#undef FR_WORD_ID
+
+struct fr_frame {
+	uint32_t function, file;
+	int64_t line;
+};
+struct fr_raw_status {
+	int64_t pg_id, enqueued, started, completed;
+};
+/* An operation's name, looked at once. */
+struct fr_op {
+	uint32_t name;
+	enum comm_op op;
+	int32_t source, target;
+};
+#define FR_OPS_CACHED 64u
+
+struct fr {
+	struct testimony *t;
+	struct read_stats *stats;
+	struct fr_pile pile;
+	struct json_window window;
+	struct buf text;     /* scratch */
+	uint64_t text_bytes; /* of strings taken so far */
+	bool header;	     /* the dump's own dictionary was met */
+	bool told_group;     /* of a default group: its members are the world */
+	VEC(struct fr_raw_status) status;
+	VEC(uint32_t) group_of_pg; /* by pg_id: row + 1 */
+	VEC(uint32_t) configured;  /* groups of pg_config */
+	struct fr_op ops[FR_OPS_CACHED];
+	struct fr_frame frames[FR_FRAMES_MAX]; /* of the entry taken last */
+	uint32_t n_frames;
+};
+
+/* How a front end came to its end. */
+enum fr_end {
+	FR_WHOLE,
+	FR_CUT,	    /* the text ends in the middle */
+	FR_BROKEN,  /* it makes no sense from here on */
+	FR_REFUSED, /* a pickle that is more than data */
+};
+/* Both read from f->window to the end of the dump; what is wrong goes to e, with its offset. */
+enum fr_end fr_pickle_run(struct fr *f, struct error *e);
+enum fr_end fr_json_run(struct fr *f, struct error *e);
+
+/* A string's value: FR_UNKNOWN and counted if it is beyond the limits. */
+struct fr_value fr_text(struct fr *f, const char *s, size_t len);
+/* What a value says as a number: digits in a string too; `otherwise` if it is none. */
+int64_t fr_number(const struct fr *f, const struct fr_value *v, int64_t otherwise);
+/* An ended dictionary that is an entry of the ring. */
+void fr_entry(struct fr *f, const struct fr_value *const slots[FR_N_WORDS]);
+/* The text of f->frames, interned; NO_ID if there are none. */
+uint32_t fr_frames_text(struct fr *f);
+
+/* rank and host that a dump's path tells; -1, or false. */
+int64_t fr_rank_of_path(const char *path);
+bool fr_host_of_path(const char *path, const char **ret, size_t *ret_len);

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fr_pickle.c - a pickle as what it is here: a list of pushes.
+ *
+ * Opcodes that make data are followed (protocols 2 to 5, as torch::jit's pickler and Python's write
+ * them). Those that import, call, build, or fetch something from elsewhere end the reading, with
+ * their name and place: no dump has them, and only a program could want them. There is no code here
+ * that could do what they ask for.
+ */
+#include <stdio.h>
+
+#include "read/fr_inside.h"
+
+struct pickle {
+	struct fr *f;
+	struct json_window *w;
+	VEC(struct fr_value) memo;
+	uint32_t n_memos; /* that were put */
+	uint64_t start;	  /* where the opcode stands */
+	uint64_t needed;  /* bytes that the text ended short of */
+	bool stopped;
+};
+
+static const char cut[] = "the dump ends in the middle";
+
+/* --- reading --- */
+
+static uint64_t little(const uint8_t *p, unsigned n)
+{
+	uint64_t v = 0;
+
+	while (n--)
+		v = v << 8 | p[n];
+	return v;
+}
+
+/* Passes over bytes that are not wanted, however many. */
+static const char *pass(struct pickle *p, uint64_t len)
+{
+	while (len) {
+		size_t n = MIN(json_window_need(p->w, 1), len);
+
+		if (!n)
+			return cut;
+		p->w->p += n;
+		len -= n;
+	}
+	return NULL;
+}
+
+static const char *push(struct pickle *p, struct fr_value v)
+{
+	return fr_pile_push(&p->f->pile, v);
+}
+
+static const char *push_text(struct pickle *p, uint64_t len)
+{
+	struct fr_value v = fr_plain(FR_UNKNOWN);
+
+	if (len > FR_STRING_MAX) {
+		const char *bad = pass(p, len);
+
+		p->f->stats->skipped[SKIP_TOO_LONG] += !bad;
+		return bad ? bad : push(p, v);
+	}
+	if (json_window_need(p->w, len) < len)
+		return cut;
+	v = fr_text(p->f, p->w->p, len);
+	p->w->p += len;
+	return push(p, v);
+}
+
+/* --- the memo --- */
+
+static const char *memo_put(struct pickle *p, uint64_t at)
+{
+	const struct fr_value *v = fr_pile_keep(&p->f->pile);
+
+	/* Picklers number what they name from 0 on; a gap is no pickler's. */
+	if (!v)
+		return "a name for nothing";
+	if (at >= FR_MEMO_MAX || at > p->memo.n + 4096)
+		return "a memo number that no pickler gives";
+	while (p->memo.n <= at)
+		*vec_push(&p->memo) = fr_plain(FR_UNSET);
+	p->n_memos += p->memo.v[at].kind == FR_UNSET;
+	p->memo.v[at] = *v;
+	return NULL;
+}
+
+static const char *memo_get(struct pickle *p, uint64_t at)
+{
+	if (at >= p->memo.n || p->memo.v[at].kind == FR_UNSET)
+		return "a memo that was never put";
+	return push(p, p->memo.v[at]);
+}
+
+/* --- opcodes; arg is the fixed part behind the opcode, little-endian --- */
+
+#define OPCODE(name) static const char *name(struct pickle *p, const uint8_t *arg, unsigned n_arg)
+#define UNUSED_ARG   ((void)arg, (void)n_arg)
+
+OPCODE(op_ignore)
+{
+	UNUSED_ARG;
+	(void)p;
+	return NULL;
+}
+
+OPCODE(op_stop)
+{
+	UNUSED_ARG;
+	p->stopped = true;
+	return NULL;
+}
+
+OPCODE(op_mark)
+{
+	UNUSED_ARG;
+	return fr_pile_mark(&p->f->pile);
+}
+
+OPCODE(op_pop)
+{
+	UNUSED_ARG;
+	return fr_pile_pop(&p->f->pile);
+}
+
+OPCODE(op_pop_mark)
+{
+	UNUSED_ARG;
+	return fr_pile_pop_marked(&p->f->pile);
+}
+
+OPCODE(op_dup)
+{
+	const struct fr_value *v = fr_pile_keep(&p->f->pile);
+
+	UNUSED_ARG;
+	return v ? push(p, *v) : "a copy of nothing";
+}
+
+OPCODE(op_none)
+{
+	UNUSED_ARG;
+	return push(p, fr_plain(FR_NONE));
+}
+
+OPCODE(op_true)
+{
+	UNUSED_ARG;
+	return push(p, (struct fr_value){ .kind = FR_BOOL, .n = 1 });
+}
+
+OPCODE(op_false)
+{
+	UNUSED_ARG;
+	return push(p, (struct fr_value){ .kind = FR_BOOL });
+}
+
+OPCODE(op_unsigned)
+{
+	return push(p, fr_int((int64_t)little(arg, n_arg)));
+}
+
+OPCODE(op_int32)
+{
+	return push(p, fr_int((int32_t)little(arg, n_arg)));
+}
+
+/* Two's complement of any length; beyond 64 bits there is nothing to say in a dump. */
+static const char *push_long(struct pickle *p, uint64_t len)
+{
+	uint64_t v;
+
+	if (len > 8) {
+		const char *bad = pass(p, len);
+
+		p->f->stats->skipped[SKIP_BAD_NUMBER] += !bad;
+		return bad ? bad : push(p, fr_plain(FR_UNKNOWN));
+	}
+	if (json_window_need(p->w, len) < len)
+		return cut;
+	v = little((const uint8_t *)p->w->p, (unsigned)len);
+	if (len && len < 8 && v >> (8 * len - 1))
+		v |= ~0ull << (8 * len);
+	p->w->p += len;
+	return push(p, fr_int((int64_t)v));
+}
+
+OPCODE(op_long)
+{
+	return push_long(p, little(arg, n_arg));
+}
+
+OPCODE(op_float)
+{
+	uint64_t bits = 0;
+
+	for (unsigned i = 0; i < n_arg; i++)
+		bits = bits << 8 | arg[i];
+	return push(p, (struct fr_value){ .kind = FR_FLOAT, .n = (int64_t)bits });
+}
+
+OPCODE(op_text)
+{
+	return push_text(p, little(arg, n_arg));
+}
+
+OPCODE(op_bytes)
+{
+	const char *bad = pass(p, little(arg, n_arg));
+
+	return bad ? bad : push(p, fr_plain(FR_UNKNOWN));
+}
+
+OPCODE(op_put)
+{
+	return memo_put(p, little(arg, n_arg));
+}
+
+OPCODE(op_memoize)
+{
+	UNUSED_ARG;
+	return memo_put(p, p->n_memos);
+}
+
+OPCODE(op_get)
+{
+	return memo_get(p, little(arg, n_arg));
+}
+
+OPCODE(op_empty_dict)
+{
+	UNUSED_ARG;
+	return fr_pile_begin(&p->f->pile, FR_DICT);
+}
+
+OPCODE(op_empty_list)
+{
+	UNUSED_ARG;
+	return fr_pile_begin(&p->f->pile, FR_LIST);
+}
+
+OPCODE(op_append)
+{
+	UNUSED_ARG;
+	return fr_pile_append(&p->f->pile);
+}
+
+OPCODE(op_appends)
+{
+	UNUSED_ARG;
+	return fr_pile_append_marked(&p->f->pile);
+}
+
+OPCODE(op_setitem)
+{
+	UNUSED_ARG;
+	return fr_pile_set(&p->f->pile);
+}
+
+OPCODE(op_setitems)
+{
+	UNUSED_ARG;
+	return fr_pile_set_marked(&p->f->pile);
+}
+
+OPCODE(op_tuple0)
+{
+	UNUSED_ARG;
+	return fr_pile_pack(&p->f->pile, FR_TUPLE, 0);
+}
+
+OPCODE(op_tuple1)
+{
+	UNUSED_ARG;
+	return fr_pile_pack(&p->f->pile, FR_TUPLE, 1);
+}
+
+OPCODE(op_tuple2)
+{
+	UNUSED_ARG;
+	return fr_pile_pack(&p->f->pile, FR_TUPLE, 2);
+}
+
+OPCODE(op_tuple3)
+{
+	UNUSED_ARG;
+	return fr_pile_pack(&p->f->pile, FR_TUPLE, 3);
+}
+
+OPCODE(op_tuple)
+{
+	UNUSED_ARG;
+	return fr_pile_pack_marked(&p->f->pile, FR_TUPLE);
+}
+
+/* --- the table --- */
+
+struct opcode {
+	const char *name;
+	const char *(*run)(struct pickle *p, const uint8_t *arg, unsigned n_arg);
+	uint8_t n_arg;
+	const char *refused; /* what it would do; NULL: it makes data */
+};
+
+static const struct opcode opcodes[256] = {
+	[0x80] = { "PROTO", op_ignore, 1, NULL },
+	[0x95] = { "FRAME", op_ignore, 8, NULL },
+	['.'] = { "STOP", op_stop, 0, NULL },
+	['('] = { "MARK", op_mark, 0, NULL },
+	['0'] = { "POP", op_pop, 0, NULL },
+	['1'] = { "POP_MARK", op_pop_mark, 0, NULL },
+	['2'] = { "DUP", op_dup, 0, NULL },
+	['N'] = { "NONE", op_none, 0, NULL },
+	[0x88] = { "NEWTRUE", op_true, 0, NULL },
+	[0x89] = { "NEWFALSE", op_false, 0, NULL },
+	['K'] = { "BININT1", op_unsigned, 1, NULL },
+	['M'] = { "BININT2", op_unsigned, 2, NULL },
+	['J'] = { "BININT", op_int32, 4, NULL },
+	[0x8a] = { "LONG1", op_long, 1, NULL },
+	[0x8b] = { "LONG4", op_long, 4, NULL },
+	['G'] = { "BINFLOAT", op_float, 8, NULL },
+	[0x8c] = { "SHORT_BINUNICODE", op_text, 1, NULL },
+	['X'] = { "BINUNICODE", op_text, 4, NULL },
+	[0x8d] = { "BINUNICODE8", op_text, 8, NULL },
+	['U'] = { "SHORT_BINSTRING", op_text, 1, NULL },
+	['T'] = { "BINSTRING", op_text, 4, NULL },
+	['C'] = { "SHORT_BINBYTES", op_bytes, 1, NULL },
+	['B'] = { "BINBYTES", op_bytes, 4, NULL },
+	[0x8e] = { "BINBYTES8", op_bytes, 8, NULL },
+	[0x96] = { "BYTEARRAY8", op_bytes, 8, NULL },
+	['q'] = { "BINPUT", op_put, 1, NULL },
+	['r'] = { "LONG_BINPUT", op_put, 4, NULL },
+	[0x94] = { "MEMOIZE", op_memoize, 0, NULL },
+	['h'] = { "BINGET", op_get, 1, NULL },
+	['j'] = { "LONG_BINGET", op_get, 4, NULL },
+	['}'] = { "EMPTY_DICT", op_empty_dict, 0, NULL },
+	[']'] = { "EMPTY_LIST", op_empty_list, 0, NULL },
+	[0x8f] = { "EMPTY_SET", op_empty_list, 0, NULL },
+	['a'] = { "APPEND", op_append, 0, NULL },
+	['e'] = { "APPENDS", op_appends, 0, NULL },
+	[0x90] = { "ADDITEMS", op_appends, 0, NULL },
+	['s'] = { "SETITEM", op_setitem, 0, NULL },
+	['u'] = { "SETITEMS", op_setitems, 0, NULL },
+	[')'] = { "EMPTY_TUPLE", op_tuple0, 0, NULL },
+	[0x85] = { "TUPLE1", op_tuple1, 0, NULL },
+	[0x86] = { "TUPLE2", op_tuple2, 0, NULL },
+	[0x87] = { "TUPLE3", op_tuple3, 0, NULL },
+	['t'] = { "TUPLE", op_tuple, 0, NULL },
+	[0x91] = { "FROZENSET", op_tuple, 0, NULL },
+	['c'] = { "GLOBAL", NULL, 0, "import code" },
+	[0x93] = { "STACK_GLOBAL", NULL, 0, "import code" },
+	['i'] = { "INST", NULL, 0, "import and call code" },
+	['o'] = { "OBJ", NULL, 0, "call code" },
+	['R'] = { "REDUCE", NULL, 0, "call code" },
+	['b'] = { "BUILD", NULL, 0, "call code" },
+	[0x81] = { "NEWOBJ", NULL, 0, "call code" },
+	[0x92] = { "NEWOBJ_EX", NULL, 0, "call code" },
+	['P'] = { "PERSID", NULL, 0, "fetch an object from elsewhere" },
+	['Q'] = { "BINPERSID", NULL, 0, "fetch an object from elsewhere" },
+	[0x82] = { "EXT1", NULL, 0, "import code" },
+	[0x83] = { "EXT2", NULL, 0, "import code" },
+	[0x84] = { "EXT4", NULL, 0, "import code" },
+	[0x97] = { "NEXT_BUFFER", NULL, 0, "fetch a buffer from elsewhere" },
+	[0x98] = { "READONLY_BUFFER", NULL, 0, "fetch a buffer from elsewhere" },
+};
+
+/* --- the machine --- */
+
+static enum fr_end step(struct pickle *p, struct error *e)
+{
+	const struct opcode *o;
+	const char *bad;
+	uint8_t code;
+	const uint8_t *arg;
+	size_t left = json_window_need(p->w, 1);
+
+	p->start = json_window_at(p->w, p->w->p);
+	if (!left) {
+		error_set(e, 0, "offset %" PRIu64 ": %s", p->start, cut);
+		return FR_CUT;
+	}
+	code = (uint8_t)*p->w->p;
+	o = &opcodes[code];
+	if (!o->name) {
+		error_set(e, 0, "offset %" PRIu64 ": byte 0x%02x is no opcode of a dump", p->start,
+			  code);
+		return FR_BROKEN;
+	}
+	if (o->refused) {
+		error_set(e, 0, "offset %" PRIu64 ": %s would %s: refused, nothing was run",
+			  p->start, o->name, o->refused);
+		return FR_REFUSED;
+	}
+	if (left < 1u + o->n_arg && json_window_need(p->w, 1u + o->n_arg) < 1u + o->n_arg) {
+		bad = cut;
+	} else {
+		arg = (const uint8_t *)p->w->p + 1;
+		p->w->p += 1 + o->n_arg;
+		bad = o->run(p, arg, o->n_arg);
+	}
+	if (!bad)
+		return FR_WHOLE;
+	error_set(e, 0, bad == cut ? "offset %" PRIu64 ": %s" : "offset %" PRIu64 ": %s (%s)",
+		  p->start, bad, o->name);
+	return bad == cut ? FR_CUT : FR_BROKEN;
+}
+
+enum fr_end fr_pickle_run(struct fr *f, struct error *e)
+{
+	struct pickle p = { .f = f, .w = &f->window };
+	enum fr_end end = FR_WHOLE;
+
+	while (end == FR_WHOLE && !p.stopped)
+		end = step(&p, e);
+	free(p.memo.v);
+	return end;
+}
