@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scene_build.c - the order in which a scene comes about: which dumps count, which ranks there are,
+ * groups with their members, then what logs, stacks and power add to them.
+ */
+#include "fold/scene_inside.h"
+
+#include <stdio.h>
+
+uint32_t scene_name(struct scene *s, const struct intern *from, uint32_t id)
+{
+	return id == NO_ID ? NO_ID : intern(&s->names, intern_get(from, id), intern_len(from, id));
+}
+
+const char *scene_printf(struct scene *s, const char *format, ...)
+{
+	va_list ap, again;
+	char *text;
+	int n;
+
+	va_start(ap, format);
+	va_copy(again, ap);
+	n = MAX(vsnprintf(NULL, 0, format, ap), 0);
+	va_end(ap);
+	text = arena_alloc(&s->arena, (size_t)n + 1);
+	vsnprintf(text, (size_t)n + 1, format, again);
+	va_end(again);
+	return text;
+}
+
+uint32_t scene_signature(struct building *b, const struct intern *from, const struct signature *own)
+{
+	struct scene *s = b->s;
+	struct signature g = *own;
+
+	g.name = scene_name(s, from, own->name);
+	g.in_sizes = scene_name(s, from, own->in_sizes);
+	g.out_sizes = scene_name(s, from, own->out_sizes);
+	g.in_dtypes = scene_name(s, from, own->in_dtypes);
+	g.out_dtypes = scene_name(s, from, own->out_dtypes);
+	for (size_t i = s->signatures.n; i-- > 0 && s->signatures.n - i < 64;)
+		if (!memcmp(&s->signatures.v[i], &g, sizeof(g)))
+			return (uint32_t)i;
+	*vec_push(&s->signatures) = g;
+	return (uint32_t)s->signatures.n - 1;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+int64_t *ranks_of_text(const char *text, size_t *ret_n)
+{
+	VEC(int64_t) v = { 0 };
+	size_t kept = 0;
+
+	*ret_n = 0;
+	if (strstr(text, ".."))
+		return NULL;
+	for (const char *p = text; *p;) {
+		int64_t r = 0;
+
+		if (*p < '0' || *p > '9') {
+			p++;
+			continue;
+		}
+		for (; *p >= '0' && *p <= '9' && r < SCENE_WORLD_MAX; p++)
+			r = r * 10 + (*p - '0');
+		while (*p >= '0' && *p <= '9')
+			p++;
+		if (r < SCENE_WORLD_MAX)
+			*vec_push(&v) = r;
+	}
+	if (v.n)
+		qsort(v.v, v.n, sizeof(*v.v), by_value);
+	for (size_t i = 0; i < v.n; i++)
+		if (!kept || v.v[kept - 1] != v.v[i])
+			v.v[kept++] = v.v[i];
+	*ret_n = kept;
+	return v.v;
+}
+
+/* --- which ranks there are --- */
+
+struct rank_set {
+	VEC(int64_t) v;
+};
+
+static void note_rank(struct rank_set *set, int64_t rank)
+{
+	if (rank >= 0 && rank < SCENE_WORLD_MAX && (!set->v.n || set->v.v[set->v.n - 1] != rank))
+		*vec_push(&set->v) = rank;
+}
+
+static void note_stated(struct rank_set *set, const char *text)
+{
+	size_t n;
+	_cleanup_free_ int64_t *ranks = ranks_of_text(text, &n);
+
+	for (size_t i = 0; i < n; i++)
+		note_rank(set, ranks[i]);
+}
+
+static void note_testimony(struct rank_set *set, const struct testimony *t)
+{
+	note_rank(set, t->rank);
+	for (size_t i = 0; i < t->sayings.n; i++) {
+		note_rank(set, t->sayings.v[i].rank);
+		note_rank(set, t->sayings.v[i].peer);
+	}
+	for (size_t i = 0; i < t->progress.n; i++)
+		note_rank(set, t->progress.v[i].rank);
+	for (size_t i = 0; i < t->status.n; i++)
+		note_rank(set, t->status.v[i].rank);
+	for (size_t i = 0; i < t->stacks.n; i++) {
+		note_rank(set, t->stacks.v[i].rank);
+		if (t->stacks.v[i].ranks != NO_ID)
+			note_stated(set, intern_get(&t->names, t->stacks.v[i].ranks));
+	}
+	for (size_t i = 0; i < t->gpus.n; i++)
+		note_rank(set, t->gpus.v[i].rank);
+}
+
+static int64_t stated_world(const struct building *b)
+{
+	int64_t world = -1;
+
+	for (size_t i = 0; i < b->n; i++) {
+		const struct testimony *t = b->parts[i].t;
+
+		if (t->world_size > 0 && t->world_size < SCENE_WORLD_MAX)
+			world = MAX(world, t->world_size);
+		for (size_t k = 0; k < t->sayings.n; k++)
+			if (t->sayings.v[k].kind == SAY_HELLO && t->sayings.v[k].value > 0 &&
+			    t->sayings.v[k].value < SCENE_WORLD_MAX)
+				world = MAX(world, t->sayings.v[k].value);
+	}
+	return world;
+}
+
+/* GPUs with distinct places, or the largest communicator: no fewer ranks than that. */
+static int64_t counted_world(const struct building *b)
+{
+	struct intern places = { 0 };
+	int64_t n, largest = -1;
+
+	for (size_t i = 0; i < b->n; i++) {
+		const struct testimony *t = b->parts[i].t;
+
+		for (size_t k = 0; k < t->gpus.n; k++) {
+			const struct gpu_series *g = &t->gpus.v[k];
+			uint32_t host = g->host != NO_ID ? g->host : t->host;
+			char place[320];
+
+			snprintf(place, sizeof(place), "%.255s:%" PRId64,
+				 intern_get(&t->names, host), g->index);
+			intern_str(&places, place);
+		}
+		for (size_t k = 0; k < t->counts.n; k++)
+			largest = MAX(largest, t->groups.v[t->counts.v[k].group].size);
+	}
+	n = places.n;
+	intern_done(&places);
+	return MIN(MAX(n, largest), SCENE_WORLD_MAX);
+}
+
+/* A default group, or one whose members nobody describes but that holds all ranks. */
+static bool names_the_world(const char *name, const char *desc)
+{
+	return !strcmp(desc, "default_pg") || (!*name && !*desc) ||
+	       (!strcmp(name, "0") && (!*desc || !strcmp(desc, "undefined")));
+}
+
+static void build_ranks(struct building *b)
+{
+	struct scene *s = b->s;
+	struct rank_set set = { 0 };
+	int64_t world = stated_world(b);
+
+	for (size_t i = 0; i < b->n; i++)
+		note_testimony(&set, b->parts[i].t);
+	for (size_t i = 0; i < b->chosen.n; i++)
+		for (size_t k = 0; k < b->chosen.v[i]->groups.n; k++) {
+			const struct standing_group *g =
+			    &b->st->groups.v[b->chosen.v[i]->groups.v[k].group];
+			size_t n;
+			int64_t *ranks;
+
+			if (g->ranks == NO_ID)
+				continue;
+			if (i && !(k % 8) && b->chosen.n > 64 && i % 16)
+				continue; /* the same texts again */
+			ranks = ranks_of_text(intern_get(&b->st->names, g->ranks), &n);
+			if (n && names_the_world(intern_get(&b->st->names, g->name),
+						 intern_get(&b->st->names, g->desc)))
+				world = MAX(world, ranks[n - 1] + 1);
+			for (size_t r = 0; r < n; r++)
+				note_rank(&set, ranks[r]);
+			free(ranks);
+		}
+	if (set.v.n)
+		qsort(set.v.v, set.v.n, sizeof(*set.v.v), by_value);
+	if (world < 0 && set.v.n) {
+		world = MAX(set.v.v[set.v.n - 1] + 1, counted_world(b));
+		s->world_assumed = true;
+	} else if (world < 0) {
+		world = counted_world(b);
+		s->world_assumed = true;
+	} else if (set.v.n && world <= set.v.v[set.v.n - 1]) {
+		world = set.v.v[set.v.n - 1] + 1;
+	}
+	s->world_size = world;
+	for (int64_t rank = 0; rank < world; rank++)
+		*vec_push(&s->ranks) = (struct scene_rank){
+			.rank = rank,
+			.host = NO_ID,
+			.gpu = -1,
+			.pid = -1,
+			.wait_group = NO_ID,
+			.wait_seq = -1,
+			.usual = NO_ID,
+			.stack = NO_ID,
+			.progress = NO_ID,
+			.last_op_ns = -1,
+		};
+	free(set.v.v);
+}
+
+void scene_build(struct scene *s, const struct standings *st, const struct scene_part *parts,
+		 size_t n)
+{
+	struct building b = { .s = s, .st = st, .parts = parts, .n = n };
+
+	*s = (struct scene){ .world_size = -1, .recorded_ns = -1 };
+	b.signature = xmalloc((st->signatures.n + 1) * sizeof(*b.signature));
+	b.group = xmalloc((st->groups.n + 1) * sizeof(*b.group));
+	memset(b.signature, 0xff, (st->signatures.n + 1) * sizeof(*b.signature));
+	memset(b.group, 0xff, (st->groups.n + 1) * sizeof(*b.group));
+	choose_dumps(&b);
+	build_ranks(&b);
+	b.view = xcalloc(s->ranks.n + 1, sizeof(*b.view));
+	build_groups(&b);
+	build_lines(&b);
+	build_stacks(&b);
+	build_gpus(&b);
+	build_counts(&b);
+	settle_lines(&b);
+	settle_stacks(&b);
+	find_conflicts(&b);
+	s->any =
+	    s->n_dumps || s->stacks.n || s->sayings.n || s->progress.n || s->gpus.n || s->counts.n;
+	free(b.signature);
+	free(b.group);
+	free(b.view);
+	free(b.chosen.v);
+	free(b.earlier.v);
+	intern_done(&b.group_keys);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scene_inside.h - between the files that build a scene. */
+#pragma once
+#include "fold/scene_build.h"
+
+#define SCENE_WORLD_MAX ((int64_t)1 << 20)
+
+struct building {
+	struct scene *s;
+	const struct standings *st;
+	const struct scene_part *parts;
+	size_t n;
+	/* dumps chosen for the last recording, by row; NULL */
+	struct dump_view **view;
+	uint32_t
+	    *signature;	 /* of the table's signatures: row of scene.signatures; NO_ID: not yet */
+	uint32_t *group; /* of the table's groups: row of scene.groups */
+	VEC(struct dump_view *) chosen;	 /* the latest of each rank */
+	VEC(struct dump_view *) earlier; /* the one before it, beside chosen; NULL */
+	struct intern group_keys;
+};
+
+uint32_t scene_name(struct scene *s, const struct intern *from, uint32_t id);
+const char *scene_printf(struct scene *s, const char *format, ...) PRINTF_LIKE(2, 3);
+/* The row of the group; a new one if there is none of that name and description. */
+uint32_t scene_group_row(struct building *b, uint32_t name, uint32_t desc, uint32_t ranks);
+struct scene_member *scene_member_of(struct scene_group *g, uint32_t row); /* NULL */
+struct scene_member *scene_member_add(struct scene_group *g, uint32_t row);
+uint32_t scene_signature(struct building *b, const struct intern *from, const struct signature *s);
+/* "[0, 1, 5]" as numbers, ascending; malloc'd. Shortened by "..": *ret_n is 0. */
+int64_t *ranks_of_text(const char *text, size_t *ret_n);
+
+/* scene_dumps.c */
+void choose_dumps(struct building *b);
+void build_groups(struct building *b);
+void find_conflicts(struct building *b);
+/* scene_pairs.c: an all_to_all whose pieces do not fit */
+void pair_conflicts(struct building *b, struct scene_group *g);
+/* scene_lines.c */
+void build_lines(struct building *b);
+void settle_lines(struct building *b);
+/* scene_things.c */
+void build_stacks(struct building *b);
+void settle_stacks(struct building *b);
+void build_gpus(struct building *b);
+void build_counts(struct building *b);

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scene_lines.c - what logs say, tied to ranks and groups.
+ *
+ * Process ids tie a line that names only a process to the rank that another line gives it. Numbers
+ * of ranks inside groups are never taken for global ones.
+ */
+#include "fold/scene_inside.h"
+
+#include <stdio.h>
+
+struct pid_rank {
+	int64_t pid, rank;
+	uint32_t file, host;
+};
+struct pids {
+	VEC(struct pid_rank) v;
+};
+
+static int by_pid(const void *a, const void *b)
+{
+	const struct pid_rank *x = a, *y = b;
+
+	return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+static void collect_pids(const struct scene *s, struct pids *pids)
+{
+	for (size_t i = 0; i < s->sayings.n; i++) {
+		const struct scene_saying *y = &s->sayings.v[i];
+
+		if (y->s.pid > 0 && y->s.rank >= 0)
+			*vec_push(&pids->v) =
+			    (struct pid_rank){ y->s.pid, y->s.rank, y->file, y->s.host };
+	}
+	for (size_t i = 0; i < s->stacks.n; i++) {
+		const struct scene_stack *k = &s->stacks.v[i];
+
+		if (k->pid > 0 && k->row != NO_ID && s->ranks.v[k->row].rank >= 0)
+			*vec_push(&pids->v) =
+			    (struct pid_rank){ k->pid, s->ranks.v[k->row].rank, NO_ID, k->host };
+	}
+	if (pids->v.n)
+		qsort(pids->v.v, pids->v.n, sizeof(*pids->v.v), by_pid);
+}
+
+/* -1 if no line ties it to one rank. The same file's word counts before another's. */
+static int64_t rank_of_pid(const struct pids *pids, int64_t pid, uint32_t file)
+{
+	size_t low = 0, high = pids->v.n;
+	int64_t rank = -1;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (pids->v.v[middle].pid < pid)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (; low < pids->v.n && pids->v.v[low].pid == pid; low++) {
+		if (pids->v.v[low].file == file)
+			return pids->v.v[low].rank;
+		if (rank >= 0 && rank != pids->v.v[low].rank)
+			return -1;
+		rank = pids->v.v[low].rank;
+	}
+	return rank;
+}
+
+/* A node of its own: no line names a rank beyond those that fit on one. */
+static bool one_node(const struct scene *s)
+{
+	return s->world_size > 0 && s->world_size <= 8;
+}
+
+static void add_line_group(struct building *b, const struct testimony *t, uint32_t own,
+			   uint32_t *ret)
+{
+	const struct op_group *g = &t->groups.v[own];
+	struct scene *s = b->s;
+	uint32_t name = scene_name(s, &t->names, g->name), desc = scene_name(s, &t->names, g->desc);
+
+	for (uint32_t i = 0; i < s->groups.n; i++) /* a dump's group states members as well */
+		if (s->groups.v[i].name == name && (s->groups.v[i].desc == desc || desc == NO_ID ||
+						    s->groups.v[i].desc == NO_ID)) {
+			*ret = i;
+			return;
+		}
+	for (uint32_t i = 0; i < s->groups.n && desc != NO_ID; i++)
+		if (!strcmp(intern_get(&s->names, desc), "default_pg") &&
+		    s->groups.v[i].desc == desc) {
+			*ret = i;
+			return;
+		}
+	*ret = scene_group_row(b, name, desc, NO_ID);
+}
+
+static void take_file(struct building *b, const struct testimony *t)
+{
+	struct scene *s = b->s;
+	uint32_t file = (uint32_t)s->files.n;
+	_cleanup_free_ uint32_t *group = xmalloc((t->groups.n + 1) * sizeof(*group));
+	_cleanup_free_ uint32_t *signature = xmalloc((t->signatures.n + 1) * sizeof(*signature));
+
+	*vec_push(&s->files) = t;
+	for (uint32_t i = 0; i < t->groups.n; i++)
+		add_line_group(b, t, i, &group[i]);
+	for (size_t i = 0; i < t->signatures.n; i++)
+		signature[i] = scene_signature(b, &t->names, &t->signatures.v[i]);
+	for (size_t i = 0; i < t->sayings.n; i++) {
+		struct scene_saying y = { .s = t->sayings.v[i], .row = NO_ID, .peer_row = NO_ID };
+
+		y.file = file;
+		y.s.host = scene_name(s, &t->names, y.s.host != NO_ID ? y.s.host : t->host);
+		y.s.what = scene_name(s, &t->names, y.s.what);
+		y.s.text = scene_name(s, &t->names, y.s.text);
+		y.s.group = y.s.group < t->groups.n ? group[y.s.group] : NO_ID;
+		y.s.signature = y.s.signature < t->signatures.n ? signature[y.s.signature] : NO_ID;
+		s->folded |= y.s.kind == SAY_FOLDED;
+		*vec_push(&s->sayings) = y;
+	}
+	for (size_t i = 0; i < t->progress.n; i++)
+		*vec_push(&s->progress) = (struct scene_progress){
+			.p = t->progress.v[i],
+			.row = scene_row(s, t->progress.v[i].rank),
+			.file = file,
+		};
+	for (size_t i = 0; i < t->status.n && t->witness == WITNESS_LOG; i++) {
+		struct scene_saying y = { .s = saying_of(SAY_STATUS),
+					  .row = NO_ID,
+					  .peer_row = NO_ID };
+
+		y.file = file;
+		y.s.rank = t->status.v[i].rank;
+		y.s.group =
+		    t->status.v[i].group < t->groups.n ? group[t->status.v[i].group] : NO_ID;
+		y.s.seq = t->status.v[i].enqueued;
+		y.s.value = t->status.v[i].completed;
+		*vec_push(&s->sayings) = y;
+	}
+}
+
+void build_lines(struct building *b)
+{
+	for (size_t i = 0; i < b->n; i++) {
+		const struct testimony *t = b->parts[i].t;
+
+		if (!b->parts[i].view && (t->sayings.n || t->progress.n || t->status.n))
+			take_file(b, t);
+	}
+}
+
+/* --- ranks of lines, once stacks have given their process ids too --- */
+
+static bool of_its_node(enum saying_kind k)
+{
+	return k == SAY_EXIT || k == SAY_FIRST_FAILURE || k == SAY_STOPPED;
+}
+
+static void tie_to_ranks(struct scene *s)
+{
+	struct pids pids = { 0 };
+
+	collect_pids(s, &pids);
+	for (size_t i = 0; i < s->sayings.n; i++) {
+		struct scene_saying *y = &s->sayings.v[i];
+
+		if (y->s.rank < 0 && y->s.pid > 0)
+			y->s.rank = rank_of_pid(&pids, y->s.pid, y->file);
+		if (y->s.rank < 0 && of_its_node(y->s.kind) && y->s.local_rank >= 0 && one_node(s))
+			y->s.rank = y->s.local_rank;
+		y->row = scene_row(s, y->s.rank);
+		y->peer_row = scene_row(s, y->s.peer);
+	}
+	for (size_t i = 0; i < s->stacks.n; i++)
+		if (s->stacks.v[i].row == NO_ID && s->stacks.v[i].pid > 0)
+			s->stacks.v[i].row =
+			    scene_row(s, rank_of_pid(&pids, s->stacks.v[i].pid, NO_ID));
+	free(pids.v.v);
+}
+
+static bool speaks_alive(enum saying_kind k)
+{
+	return k < SAY_EXIT || k == SAY_PEER_LOST || k == SAY_STORE_LOST || k == SAY_ABORTED ||
+	       k == SAY_HELLO || (k >= SAY_SAVE_BEGIN && k <= SAY_LEFT);
+}
+
+static void note_alive(struct scene *s)
+{
+	for (size_t i = 0; i < s->sayings.n; i++) {
+		const struct scene_saying *y = &s->sayings.v[i];
+		struct scene_rank *r;
+
+		if (y->row == NO_ID)
+			continue;
+		r = &s->ranks.v[y->row];
+		r->witnesses |= 1u << WITNESS_LOG;
+		r->lived |= speaks_alive(y->s.kind);
+		if (y->s.kind == SAY_HELLO || y->s.kind == SAY_EXIT) {
+			r->pid = y->s.pid > 0 ? y->s.pid : r->pid;
+			r->gpu = y->s.gpu >= 0 ? y->s.gpu : r->gpu;
+		}
+		if (r->host == NO_ID)
+			r->host = y->s.host;
+	}
+	for (size_t i = 0; i < s->progress.n; i++)
+		if (s->progress.v[i].row != NO_ID) {
+			struct scene_rank *r = &s->ranks.v[s->progress.v[i].row];
+
+			r->witnesses |= 1u << WITNESS_LOG;
+			r->lived = true;
+			r->progress = (uint32_t)i;
+		}
+}
+
+/* --- standings from watchdogs --- */
+
+/* The group of lines that name none: the default group, if there is any, else one without name. */
+static uint32_t group_of_line(struct building *b, uint32_t group)
+{
+	struct scene *s = b->s;
+
+	if (group != NO_ID)
+		return group;
+	for (uint32_t i = 0; i < s->groups.n; i++)
+		if (s->groups.v[i].desc != NO_ID &&
+		    !strcmp(intern_get(&s->names, s->groups.v[i].desc), "default_pg"))
+			return i;
+	return scene_group_row(b, NO_ID, NO_ID, NO_ID);
+}
+
+static void apply_saying(struct building *b, const struct scene_saying *y)
+{
+	struct scene_member *m;
+	struct scene_group *g;
+
+	if (y->row == NO_ID ||
+	    (y->s.kind != SAY_TIMEOUT && y->s.kind != SAY_STATUS && y->s.kind != SAY_DUMP_SIGNAL))
+		return;
+	g = &b->s->groups.v[group_of_line(b, y->s.group)];
+	m = scene_member_add(g, y->row);
+	m->timed_out |= y->s.kind == SAY_TIMEOUT;
+	m->signalled |= y->s.kind == SAY_DUMP_SIGNAL;
+	if (m->source == MEMBER_DUMP)
+		return;
+	m->source = MEMBER_LOG;
+	if (y->s.kind == SAY_TIMEOUT) {
+		m->enqueued = MAX(m->enqueued, y->s.seq);
+		if (!m->waits || y->s.seq < m->wait.seq || m->wait.signature == NO_ID) {
+			m->waits = true;
+			m->wait.seq = y->s.seq;
+			m->wait.signature = y->s.signature;
+			m->wait.timeout_ms = y->s.timeout_ms;
+		}
+		return;
+	}
+	m->enqueued = MAX(m->enqueued, y->s.seq);
+	m->completed = MAX(m->completed, y->s.value);
+	if (!m->waits && y->s.seq > y->s.value && y->s.value >= 0) {
+		m->waits = true;
+		m->wait.seq = y->s.value + 1;
+	}
+}
+
+/* One unnamed group, or the default one, holds the world: who is not in it is absent from it. */
+static void complete_line_groups(struct scene *s)
+{
+	for (size_t i = 0; i < s->groups.n; i++) {
+		struct scene_group *g = &s->groups.v[i];
+		const char *desc = intern_get(&s->names, g->desc);
+		bool unnamed = g->name == NO_ID && g->desc == NO_ID;
+		bool world = unnamed || !strcmp(desc, "default_pg");
+
+		if (!world || g->members_known || s->folded ||
+		    2 * (int64_t)g->members.n < s->world_size)
+			continue;
+		for (uint32_t row = 0; row < s->ranks.n && s->ranks.v[row].rank >= 0; row++)
+			scene_member_add(g, row);
+		g->members_known = true;
+	}
+}
+
+void settle_lines(struct building *b)
+{
+	tie_to_ranks(b->s);
+	note_alive(b->s);
+	for (size_t i = 0; i < b->s->sayings.n; i++)
+		apply_saying(b, &b->s->sayings.v[i]);
+	complete_line_groups(b->s);
+}

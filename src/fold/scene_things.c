@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scene_things.c - stacks, GPUs and counters of communicators, tied to ranks. */
+#include "fold/scene_inside.h"
+
+#include <stdio.h>
+
+/* --- stacks --- */
+
+static uint32_t main_thread_of(const struct testimony *t, const struct process_stack *p)
+{
+	uint32_t best = p->thread;
+
+	for (uint32_t i = 0; i < p->n_threads; i++)
+		if (t->threads.v[p->thread + i].main)
+			return p->thread + i;
+	/* the deepest is where the program is, if no tool names the main one */
+	for (uint32_t i = 1; i < p->n_threads; i++)
+		if (t->threads.v[p->thread + i].n_frames > t->threads.v[best].n_frames)
+			best = p->thread + i;
+	return best;
+}
+
+static uint32_t unknown_rank(struct scene *s, const struct scene_stack *of)
+{
+	uint32_t known = 0;
+
+	for (size_t i = s->ranks.n; i-- > 0 && s->ranks.v[i].rank < 0;)
+		known++;
+	*vec_push(&s->ranks) = (struct scene_rank){
+		.rank = -1,
+		.unknown = known + 1,
+		.host = of->host,
+		.pid = of->pid,
+		.gpu = -1,
+		.lived = true,
+		.wait_group = NO_ID,
+		.wait_seq = -1,
+		.usual = NO_ID,
+		.stack = NO_ID,
+		.progress = NO_ID,
+		.last_op_ns = -1,
+	};
+	return (uint32_t)s->ranks.n - 1;
+}
+
+static void take_stack(struct building *b, const struct testimony *t, uint32_t process)
+{
+	struct scene *s = b->s;
+	const struct process_stack *p = &t->stacks.v[process];
+	struct scene_stack k = {
+		.pid = p->pid,
+		.host = scene_name(s, &t->names, p->host != NO_ID ? p->host : t->host),
+		.path = scene_name(s, &t->names, t->path),
+		.tool = p->tool,
+		.of = t,
+		.process = process,
+		.main_thread = main_thread_of(t, p),
+	};
+	size_t n = 0;
+	_cleanup_free_ int64_t *ranks =
+	    p->ranks == NO_ID ? NULL : ranks_of_text(intern_get(&t->names, p->ranks), &n);
+	int64_t rank = p->rank >= 0 ? p->rank : t->rank;
+
+	if (!p->n_threads)
+		return;
+	if (!n) {
+		k.row = scene_row(s, rank);
+		*vec_push(&s->stacks) = k;
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		k.row = scene_row(s, ranks[i]);
+		*vec_push(&s->stacks) = k;
+	}
+}
+
+/* Of several stacks of one rank the last one by path that has a Python frame, else the last. */
+static void give_stacks(struct scene *s)
+{
+	for (uint32_t i = 0; i < s->stacks.n; i++) {
+		struct scene_stack *k = &s->stacks.v[i];
+		struct scene_rank *r;
+
+		if (k->row == NO_ID)
+			k->row = unknown_rank(s, k);
+		r = &s->ranks.v[k->row];
+		r->lived = true;
+		r->witnesses |= 1u << WITNESS_STACKS;
+		r->pid = r->pid < 0 ? k->pid : r->pid;
+		r->host = r->host == NO_ID ? k->host : r->host;
+		if (r->stack == NO_ID || s->stacks.v[r->stack].tool == STACK_KERNEL ||
+		    (k->tool != STACK_KERNEL && k->tool != STACK_GDB))
+			r->stack = i;
+	}
+}
+
+void build_stacks(struct building *b)
+{
+	for (size_t i = 0; i < b->n; i++)
+		for (uint32_t p = 0; p < b->parts[i].t->stacks.n; p++)
+			take_stack(b, b->parts[i].t, p);
+}
+
+void settle_stacks(struct building *b)
+{
+	give_stacks(b->s);
+}
+
+/* --- GPUs --- */
+
+static int64_t rank_of_gpu(const struct scene *s, uint32_t host, int64_t index)
+{
+	for (size_t i = 0; i < s->ranks.n; i++)
+		if (s->ranks.v[i].gpu == index && s->ranks.v[i].gpu >= 0 &&
+		    (host == NO_ID || s->ranks.v[i].host == NO_ID || s->ranks.v[i].host == host))
+			return s->ranks.v[i].rank;
+	return -1;
+}
+
+static int by_host_and_index(const void *a, const void *b, void *names)
+{
+	const struct scene_gpu *x = a, *y = b;
+	int order = strcmp(intern_get(names, x->host), intern_get(names, y->host));
+
+	if (order)
+		return order;
+	return (x->series->index > y->series->index) - (x->series->index < y->series->index);
+}
+
+/* In order of host and GPU the n-th GPU is the n-th rank's, where their numbers agree. */
+static void assume_order(struct scene *s)
+{
+	int64_t nth = -1;
+	bool fits, one_host = true;
+
+	qsort_r(s->gpus.v, s->gpus.n, sizeof(*s->gpus.v), by_host_and_index, &s->names);
+	for (size_t i = 0; i < s->gpus.n; i++) {
+		nth += !i || s->gpus.v[i].host != s->gpus.v[i - 1].host ||
+		       s->gpus.v[i].series->index != s->gpus.v[i - 1].series->index;
+		one_host &= s->gpus.v[i].host == s->gpus.v[0].host;
+	}
+	fits = s->world_size == nth + 1 || (s->world_size > nth + 1 && one_host);
+	nth = -1;
+	for (size_t i = 0; i < s->gpus.n && fits; i++) {
+		struct scene_gpu *g = &s->gpus.v[i];
+
+		nth += !i || g->host != s->gpus.v[i - 1].host ||
+		       g->series->index != s->gpus.v[i - 1].series->index;
+		if (g->row == NO_ID) {
+			g->row = scene_row(s, nth);
+			g->assumed = g->row != NO_ID;
+		}
+	}
+}
+
+void build_gpus(struct building *b)
+{
+	struct scene *s = b->s;
+	bool open = false;
+
+	for (size_t i = 0; i < b->n; i++) {
+		const struct testimony *t = b->parts[i].t;
+
+		for (size_t k = 0; k < t->gpus.n; k++) {
+			const struct gpu_series *g = &t->gpus.v[k];
+
+			*vec_push(&s->gpus) = (struct scene_gpu){
+				.series = g,
+				.of = t,
+				.host =
+				    scene_name(s, &t->names, g->host != NO_ID ? g->host : t->host),
+				.row = scene_row(s, g->rank),
+			};
+		}
+	}
+	for (size_t i = 0; i < s->gpus.n; i++) {
+		struct scene_gpu *g = &s->gpus.v[i];
+
+		if (g->row == NO_ID)
+			g->row = scene_row(s, rank_of_gpu(s, g->host, g->series->index));
+		open |= g->row == NO_ID;
+	}
+	if (open)
+		assume_order(s);
+	for (size_t i = 0; i < s->gpus.n; i++)
+		if (s->gpus.v[i].row != NO_ID)
+			s->ranks.v[s->gpus.v[i].row].witnesses |= 1u << WITNESS_POWER;
+}
+
+/* --- RAS and Inspector --- */
+
+/* The largest communicator is the world: its ranks are the job's. */
+static void tie_counts(struct scene *s)
+{
+	int64_t largest = -1;
+
+	for (size_t i = 0; i < s->counts.n; i++)
+		largest = MAX(largest, s->counts.v[i].size);
+	for (size_t i = 0; i < s->counts.n; i++) {
+		struct scene_count *c = &s->counts.v[i];
+		struct scene_rank *r;
+
+		if (c->size != largest || (s->world_size > 0 && largest != s->world_size))
+			continue;
+		c->row = scene_row(s, c->c.rank);
+		if (c->row == NO_ID)
+			continue;
+		r = &s->ranks.v[c->row];
+		r->pid = c->c.pid;
+		r->gpu = c->c.gpu;
+		r->host = c->c.host;
+		r->witnesses |= 1u << WITNESS_RAS;
+		r->lived = true;
+	}
+	for (size_t i = 0; i < s->counts.n; i++)
+		for (size_t k = 0; s->counts.v[i].row == NO_ID && k < s->ranks.n; k++)
+			if (s->ranks.v[k].pid == s->counts.v[i].c.pid && s->ranks.v[k].pid > 0 &&
+			    s->ranks.v[k].host == s->counts.v[i].c.host)
+				s->counts.v[i].row = (uint32_t)k;
+}
+
+void build_counts(struct building *b)
+{
+	struct scene *s = b->s;
+
+	for (size_t i = 0; i < b->n; i++) {
+		const struct testimony *t = b->parts[i].t;
+
+		for (size_t k = 0; k < t->counts.n; k++) {
+			const struct comm_count *c = &t->counts.v[k];
+			const struct op_group *g = &t->groups.v[c->group];
+			struct scene_count to = {
+				.c = *c,
+				.of = t,
+				.row = NO_ID,
+				.size = g->size,
+				.time_ns = t->time_ns,
+			};
+
+			to.c.host = scene_name(s, &t->names, c->host);
+			to.group = scene_group_row(b, scene_name(s, &t->names, g->name),
+						   scene_name(s, &t->names, g->desc), NO_ID);
+			*vec_push(&s->counts) = to;
+		}
+	}
+	tie_counts(s);
+}
