@@ -3,6 +3,7 @@
 #include "read/witness.h"
 
 #include "read/fr.h"
+#include "read/power.h"
 #include "read/stack.h"
 
 const struct witness_format witness_formats[] = {
@@ -10,6 +11,10 @@ const struct witness_format witness_formats[] = {
 	{ "flight-recorder", fr_json_sniff, fr_read },
 	{ "py-spy", stack_json_sniff, stack_json_read },
 	{ "stacks", stack_sniff, stack_read },
+	{ "prometheus", prometheus_sniff, prometheus_read },
+	{ "nvidia-smi-dmon", power_dmon_sniff, power_dmon_read },
+	{ "gpu-table", power_table_sniff, power_table_read },
+	{ "gpu-csv", power_csv_sniff, power_csv_read },
 	{ 0 },
 };
 const size_t n_witness_formats = ARRAY_SIZE(witness_formats) - 1;

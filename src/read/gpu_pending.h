@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gpu_pending.h - readings whose values come on different lines: by metric first, by GPU second.
+ *
+ * A reading is complete when the same metric of the same GPU comes again: then a new scrape has
+ * begun. What is left at the end is flushed in order of appearance.
+ */
+#pragma once
+#include "read/gpu_metric.h"
+
+struct gpu_pending {
+	struct testimony *t;
+	VEC(struct gpu_waiting) rows;
+	uint32_t *slots; /* open addressing, row + 1 */
+	uint32_t mask;
+	uint64_t stored;
+};
+struct gpu_waiting {
+	struct gpu_reading r;
+	uint32_t seen; /* bits of enum gpu_metric */
+};
+
+/* The reading of a GPU that has not got this metric yet; its host, index and uuid are set. NULL
+   beyond the limit of GPUs. With time_ns >= 0 a later time begins a new reading too. */
+struct gpu_reading *gpu_pending_get(struct gpu_pending *p, uint32_t host, int64_t index,
+				    uint32_t uuid, enum gpu_metric metric, int64_t time_ns);
+void gpu_pending_flush(struct gpu_pending *p); /* stores what is there */
+void gpu_pending_done(struct gpu_pending *p);  /* flushes and frees */
