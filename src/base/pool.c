@@ -26,6 +26,37 @@ struct pool {
 	unsigned running;
 };
 
+struct pool_lock {
+	pthread_mutex_t mutex;
+};
+
+struct pool_lock *pool_lock_new(void)
+{
+	struct pool_lock *l = xcalloc(1, sizeof(*l));
+
+	pthread_mutex_init(&l->mutex, NULL);
+	return l;
+}
+
+void pool_lock(struct pool_lock *l)
+{
+	pthread_mutex_lock(&l->mutex);
+}
+
+void pool_unlock(struct pool_lock *l)
+{
+	pthread_mutex_unlock(&l->mutex);
+}
+
+struct pool_lock *pool_lock_free(struct pool_lock *l)
+{
+	if (l) {
+		pthread_mutex_destroy(&l->mutex);
+		free(l);
+	}
+	return NULL;
+}
+
 static void *pool_work(void *arg)
 {
 	struct pool *p = arg;

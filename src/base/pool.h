@@ -17,6 +17,12 @@ struct pool_watch {
 void pool_run_watched(unsigned threads, size_t n, void (*task)(void *user, size_t i), void *user,
 		      const struct pool_watch *watch);
 
+/* For what the tasks of a pool share: one at a time. */
+struct pool_lock *pool_lock_new(void);
+void pool_lock(struct pool_lock *l);
+void pool_unlock(struct pool_lock *l);
+struct pool_lock *pool_lock_free(struct pool_lock *l); /* NULL is fine; returns NULL */
+
 unsigned pool_cpus(void); /* CPUs that we may use: affinity and cgroup quota */
 /*
  * The quota of a process whose /proc/self/cgroup reads `membership`, in a cgroup file system

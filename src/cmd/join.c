@@ -25,6 +25,7 @@ struct part {
 	uint64_t steps, kernels, collectives; /* of all streams, before merge takes them over */
 	struct read_stats stats;
 	struct testimony *testimony; /* of a dump, a log, stacks or power: no streams then */
+	struct dump_view *view;	     /* of a dump */
 };
 /* All that came of one input. Only the worker that has the input writes here. */
 struct slot {
@@ -41,6 +42,8 @@ struct slot {
 };
 struct join_run {
 	const struct join_options *options;
+	struct standings *standings; /* one of all dumps, under the lock */
+	struct pool_lock *lock;
 	struct survey survey;
 	struct slot *slots; /* one an input, and a last one for stdin */
 	size_t n_slots;
@@ -161,6 +164,7 @@ static void witness_taken(void *user, const char *path, struct testimony *t,
 			  const struct read_stats *stats, const char *why)
 {
 	struct slot *slot = user;
+	struct part *part;
 
 	if (why)
 		remarks_add(&slot->remarks, path, why);
@@ -170,12 +174,18 @@ static void witness_taken(void *user, const char *path, struct testimony *t,
 		testimony_free(t);
 		return;
 	}
-	*vec_push(&slot->parts) = (struct part){
+	part = vec_push(&slot->parts);
+	*part = (struct part){
 		.path = xstrdup(path),
 		.kind = INPUT_WITNESS,
 		.stats = *stats,
 		.testimony = t,
 	};
+	if (t->witness == WITNESS_DUMP) {
+		pool_lock(slot->run->lock);
+		part->view = standings_take(slot->run->standings, t);
+		pool_unlock(slot->run->lock);
+	}
 }
 
 static void witness_mute(void *user, const char *path, const char *why)
@@ -318,6 +328,7 @@ static void report_part(struct report *report, const struct merge *merge, const 
 		.format = part->testimony	    ? part->testimony->format
 			  : part->kind == INPUT_LKS ? "lks"
 						    : "kineto",
+		.rank = part->testimony ? part->testimony->rank : -1,
 		.steps = part->steps,
 		.events = part->stats.events,
 		.kernels = part->kernels,
@@ -399,6 +410,20 @@ static void merge_all(struct join *j, struct join_run *run)
 	free(wanted.v);
 }
 
+/* The scene's parts in the order of the survey; from here on they are the join's. */
+static void scene_all(struct join *j, struct join_run *run)
+{
+	for (size_t i = 0; i < run->n_slots; i++)
+		for (size_t k = 0; k < run->slots[i].parts.n; k++) {
+			struct part *part = &run->slots[i].parts.v[k];
+
+			if (part->testimony)
+				*vec_push(&j->parts) =
+				    (struct scene_part){ part->testimony, part->view };
+		}
+	scene_build(&j->scene, j->standings, j->parts.v, j->parts.n);
+}
+
 static void take_warnings(struct join *j)
 {
 	const char *const *warnings;
@@ -421,13 +446,13 @@ static void run_done(struct join_run *run)
 		for (size_t k = 0; k < slot->parts.n; k++) {
 			free(slot->parts.v[k].path);
 			free(slot->parts.v[k].streams);
-			testimony_free(slot->parts.v[k].testimony);
 		}
 		free(slot->parts.v);
 		remarks_done(&slot->remarks);
 		free(slot->first_unrelated);
 	}
 	free(run->slots);
+	pool_lock_free(run->lock);
 	survey_done(&run->survey);
 }
 
@@ -445,7 +470,7 @@ static void raise_descriptor_limit(void)
 void join_paths(struct join *j, char *const *paths, size_t n_paths,
 		const struct join_options *options)
 {
-	struct join_run run = { .options = options };
+	struct join_run run = { .options = options, .lock = pool_lock_new() };
 	bool from_stdin = false;
 
 	*j = (struct join){
@@ -453,11 +478,13 @@ void join_paths(struct join *j, char *const *paths, size_t n_paths,
 		.nothing = { .world_size = -1, .first_step = -1, .last_step = -1 },
 		.report = { .step_ms_median = NAN, .step_ms_p99 = NAN },
 	};
+	run.standings = j->standings = standings_new();
 	raise_descriptor_limit();
 	survey_all(&run, paths, n_paths, &from_stdin);
 	read_all(&run, from_stdin);
 	say_lines(&run);
 	merge_all(j, &run);
+	scene_all(j, &run);
 	take_warnings(j);
 	run_done(&run);
 }
@@ -465,5 +492,14 @@ void join_paths(struct join *j, char *const *paths, size_t n_paths,
 void join_done(struct join *j)
 {
 	report_done(&j->report);
+	scene_done(&j->scene);
+	for (size_t i = 0; i < j->parts.n; i++) {
+		/* the scene points into testimonies, never changes them */
+		testimony_free((struct testimony *)(uintptr_t)j->parts.v[i].t);
+		dump_view_free(j->parts.v[i].view);
+	}
+	free(j->parts.v);
+	j->standings = standings_free(j->standings);
+	job_done(&j->nothing);
 	j->merge = merge_free(j->merge);
 }

@@ -8,6 +8,7 @@
 #pragma once
 #include "base/options.h"
 #include "fold/merge.h"
+#include "fold/scene_build.h"
 #include "model/finding.h"
 
 struct join_options {
@@ -21,7 +22,10 @@ struct join {
 	struct merge *merge;
 	struct job *job;      /* owned by merge; an empty one if nothing was usable */
 	struct report report; /* job, inputs and assumed are filled */
-	bool usable;
+	bool usable; /* there are steps */
+	struct scene scene; /* of dumps, logs, stacks and power; any: there is something in it */
+	struct standings *standings;
+	VEC(struct scene_part) parts; /* what the scene is made of */
 	struct job nothing;
 };
 

@@ -56,7 +56,7 @@ static uint32_t largest_job(const struct building *b)
 	return best;
 }
 
-static int by_rank_and_time(const void *a, const void *b)
+static int by_rank_and_time(const void *a, const void *b, void *names)
 {
 	const struct dump_view *x = *(struct dump_view *const *)a,
 			       *y = *(struct dump_view *const *)b;
@@ -65,7 +65,7 @@ static int by_rank_and_time(const void *a, const void *b)
 		return x->rank < y->rank ? -1 : 1;
 	if (x->time_ns != y->time_ns)
 		return x->time_ns < y->time_ns ? -1 : 1;
-	return (x->path > y->path) - (x->path < y->path);
+	return strcmp(intern_get(names, x->path), intern_get(names, y->path));
 }
 
 /* Dumps of a much earlier time than most are of another moment: an old hang's files. */
@@ -119,7 +119,8 @@ void choose_dumps(struct building *b)
 			*vec_push(&all) = v;
 	}
 	if (all.n)
-		qsort(all.v, all.n, sizeof(*all.v), by_rank_and_time);
+		qsort_r(all.v, all.n, sizeof(*all.v), by_rank_and_time,
+			(void *)(uintptr_t)&b->st->names);
 	for (size_t i = 0; i < all.n; i++) /* twins count once, the pickle or the first by path */
 		if (!kept || all.v[kept - 1]->rank != all.v[i]->rank ||
 		    all.v[kept - 1]->fingerprint != all.v[i]->fingerprint)

@@ -488,9 +488,7 @@ struct dump_view *standings_take(struct standings *s, struct testimony *t)
 			take_entry(&k, &t->entries.v[i], (int64_t)i);
 	take_status(&k);
 	find_habit(&k);
-	free(t->entries.v);
-	t->entries.v = NULL;
-	t->entries.n = t->entries.cap = 0;
+	testimony_strip(t);
 	free(k.signature);
 	free(k.group);
 	free(k.view);

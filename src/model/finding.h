@@ -74,6 +74,7 @@ struct finding {
 /* One input as show lists it. */
 struct report_input {
 	const char *path, *format;
+	int64_t rank; /* the one that a dump or stack is of; -1: none or several */
 	VEC(uint32_t) rows;
 	uint64_t steps, events, kernels, collectives, bytes;
 	uint64_t skipped[SKIP_REASONS];

@@ -139,6 +139,7 @@ struct rank_info {
 	uint32_t host, gpu_name, backend;
 	int32_t gpu_index; /* -1 */
 	bool cpu_job;	   /* no GPU work at all */
+	bool absent;	   /* nothing is of it: others name it */
 	struct rank_group *groups;
 	uint32_t n_groups;
 	/* whole-file totals, steps or not */

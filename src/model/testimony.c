@@ -77,29 +77,44 @@ struct testimony *testimony_new(enum witness w, const char *format)
 	return t;
 }
 
+static void index_done(struct testimony_index *in)
+{
+	free(in->slots);
+	*in = (struct testimony_index){ 0 };
+}
+
+#define table_done(table) (free((table).v), (table).v = NULL, (table).n = (table).cap = 0)
+
+void testimony_strip(struct testimony *t)
+{
+	table_done(t->signatures);
+	table_done(t->groups);
+	table_done(t->entries);
+	table_done(t->status);
+	index_done(&t->by_signature);
+	index_done(&t->by_group);
+	intern_done(&t->names);
+	t->names = (struct intern){ 0 };
+	t->path = t->host = NO_ID;
+}
+
 struct testimony *testimony_free(struct testimony *t)
 {
 	if (!t)
 		return NULL;
-	free(t->signatures.v);
-	free(t->groups.v);
-	free(t->entries.v);
-	free(t->status.v);
-	free(t->counts.v);
-	free(t->sayings.v);
-	free(t->progress.v);
-	free(t->frames.v);
-	free(t->threads.v);
-	free(t->stacks.v);
-	free(t->gpus.v);
-	free(t->counters.v);
-	free(t->by_signature.slots);
-	free(t->by_group.slots);
-	free(t->by_saying.slots);
-	free(t->by_rank.slots);
-	free(t->by_gpu.slots);
-	free(t->by_counter.slots);
-	intern_done(&t->names);
+	testimony_strip(t);
+	table_done(t->counts);
+	table_done(t->sayings);
+	table_done(t->progress);
+	table_done(t->frames);
+	table_done(t->threads);
+	table_done(t->stacks);
+	table_done(t->gpus);
+	table_done(t->counters);
+	index_done(&t->by_saying);
+	index_done(&t->by_rank);
+	index_done(&t->by_gpu);
+	index_done(&t->by_counter);
 	arena_done(&t->arena);
 	free(t);
 	return NULL;

@@ -265,6 +265,8 @@ struct testimony {
 
 struct testimony *testimony_new(enum witness w, const char *format);
 struct testimony *testimony_free(struct testimony *t); /* NULL is fine; returns NULL */
+/* Frees all of a dump's tables once somebody took them over; format and numbers stay. */
+void testimony_strip(struct testimony *t);
 bool testimony_empty(const struct testimony *t);       /* it says nothing about anything */
 
 uint32_t testimony_name(struct testimony *t, const char *s, size_t len); /* interned */

@@ -27,6 +27,9 @@ static char *missing_of(const struct job *job, size_t *ret_n)
 	*ret_n = 0;
 	for (uint32_t row = 0; row <= job->n_ranks && next < job->world_size; row++) {
 		bool known = row < job->n_ranks && job->ranks[row].rank >= 0;
+
+		if (known && job->ranks[row].absent)
+			continue;
 		int64_t rank = known ? MIN(job->ranks[row].rank, job->world_size) : job->world_size;
 
 		if (rank > next) {
@@ -46,25 +49,28 @@ struct coverage coverage_of(const struct job *job)
 	_cleanup_free_ char *numbers = NULL;
 	struct buf seen = { 0 };
 	size_t n_known = 0;
+	uint32_t row = 0;
 
-	while (n_known < job->n_ranks && job->ranks[n_known].rank >= 0) {
-		known[n_known] = job->ranks[n_known].rank;
-		n_known++;
+	for (; row < job->n_ranks && job->ranks[row].rank >= 0; row++) {
+		if (job->ranks[row].absent)
+			c.n_seen--;
+		else
+			known[n_known++] = job->ranks[row].rank;
 	}
 	numbers = ranges_format(known, n_known);
 	buf_put(&seen, numbers, strlen(numbers));
-	for (size_t i = n_known; i < job->n_ranks; i++) {
+	for (; row < job->n_ranks; row++) {
 		char name[32];
 
-		buf_put(&seen, ",", i > 0);
-		job_rank_name(job, (uint32_t)i, name);
+		buf_put(&seen, ",", seen.len > 0);
+		job_rank_name(job, row, name);
 		buf_put(&seen, name, strlen(name));
 	}
 	buf_put(&seen, "", 1);
 	c.seen = (char *)seen.data;
 	if (job->world_size > 0) {
 		c.missing = missing_of(job, &c.n_missing);
-		c.part = MIN((double)job->n_ranks / (double)job->world_size, 1.0);
+		c.part = MIN((double)c.n_seen / (double)job->world_size, 1.0);
 	}
 	return c;
 }
