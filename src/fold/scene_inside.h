@@ -32,7 +32,12 @@ int64_t *ranks_of_text(const char *text, size_t *ret_n);
 
 /* scene_dumps.c */
 void choose_dumps(struct building *b);
+bool states_no_ranks(const char *text); /* "", "[]" */
+/* scene_groups.c */
 void build_groups(struct building *b);
+uint32_t signature_here(struct building *b, uint32_t of_table); /* row of scene.signatures */
+const struct dump_group *same_group(const struct dump_view *v, uint32_t group); /* NULL */
+/* scene_conflicts.c */
 void find_conflicts(struct building *b);
 /* scene_pairs.c: an all_to_all whose pieces do not fit */
 void pair_conflicts(struct building *b, struct scene_group *g);

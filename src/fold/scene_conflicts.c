@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scene_conflicts.c - the places at which members of a group called different things. */
+#include "fold/scene_inside.h"
+
+static uint32_t called_with(const struct building *b, const struct scene_group *g, size_t member,
+			    uint32_t of_table, int64_t pos)
+{
+	const struct dump_view *v = b->view[g->members.v[member].row];
+	const struct dump_group *own = v ? same_group(v, of_table) : NULL;
+
+	return own ? dump_variant(own, pos) : NO_ID;
+}
+
+static bool sides_alike(const struct scene *s, uint32_t a, uint32_t b, enum mismatch *ret)
+{
+	*ret = signature_compare(&s->names, &s->signatures.v[a], &s->signatures.v[b]);
+	return *ret == MISMATCH_NONE;
+}
+
+static void side_add(struct building *b, struct scene_conflict *c, uint32_t signature, uint32_t row)
+{
+	enum mismatch kind;
+
+	for (size_t i = 0; i < c->sides.n; i++)
+		if (sides_alike(b->s, c->sides.v[i].signature, signature, &kind)) {
+			*vec_push(&c->sides.v[i].rows) = row;
+			return;
+		}
+	*vec_push(&c->sides) = (struct scene_side){ .signature = signature };
+	*vec_push(&c->sides.v[c->sides.n - 1].rows) = row;
+}
+
+static int by_side_size(const void *a, const void *b)
+{
+	const struct scene_side *x = a, *y = b;
+
+	if (x->rows.n != y->rows.n)
+		return x->rows.n > y->rows.n ? -1 : 1;
+	return (x->rows.v[0] > y->rows.v[0]) - (x->rows.v[0] < y->rows.v[0]);
+}
+
+static void conflict_add(struct building *b, struct scene_group *g, struct scene_conflict *c)
+{
+	size_t at = g->conflicts.n;
+
+	if (c->sides.n < 2) {
+		for (size_t i = 0; i < c->sides.n; i++)
+			free(c->sides.v[i].rows.v);
+		free(c->sides.v);
+		return;
+	}
+	qsort(c->sides.v, c->sides.n, sizeof(*c->sides.v), by_side_size);
+	sides_alike(b->s, c->sides.v[0].signature, c->sides.v[1].signature, &c->kind);
+	c->finished = true;
+	for (size_t i = 0; i < g->members.n; i++)
+		if (g->members.v[i].waits && !g->members.v[i].wait.p2p &&
+		    g->members.v[i].wait.seq <= c->seq)
+			c->finished = false;
+	vec_push(&g->conflicts);
+	for (; at && g->conflicts.v[at - 1].seq > c->seq; at--)
+		g->conflicts.v[at] = g->conflicts.v[at - 1];
+	g->conflicts.v[at] = *c;
+}
+
+static int by_position(const void *a, const void *b, void *st)
+{
+	const struct standing_slot *slots = ((const struct standings *)st)->slots;
+	int64_t x = slots[*(const uint32_t *)a].pos, y = slots[*(const uint32_t *)b].pos;
+
+	return (x > y) - (x < y);
+}
+
+static bool slot_differs(struct building *b, const struct standing_slot *slot)
+{
+	enum mismatch kind;
+
+	for (uint32_t i = 1; i < slot->n_variants; i++)
+		if (!sides_alike(b->s, signature_here(b, slot_variant(slot, 0)),
+				 signature_here(b, slot_variant(slot, i)), &kind))
+			return true;
+	return false;
+}
+
+static void conflicts_of_dumps(struct building *b, uint32_t of_table)
+{
+	const struct standing_group *from = &b->st->groups.v[of_table];
+	struct scene_group *g = &b->s->groups.v[b->group[of_table]];
+	_cleanup_free_ uint32_t *slots = xmalloc((from->differing.n + 1) * sizeof(*slots));
+
+	if (!from->differing.n)
+		return;
+	memcpy(slots, from->differing.v, from->differing.n * sizeof(*slots));
+	qsort_r(slots, from->differing.n, sizeof(*slots), by_position, (void *)(uintptr_t)b->st);
+	for (size_t i = 0; i < from->differing.n; i++) {
+		const struct standing_slot *slot = &b->st->slots[slots[i]];
+		struct scene_conflict c = { .seq = POSITION_SEQ(slot->pos),
+					    .place = (uint32_t)(slot->pos & 255) };
+
+		if (g->conflicts.n >= SCENE_CONFLICTS_MAX)
+			return;
+		if (!slot_differs(b, slot))
+			continue;
+		for (size_t m = 0; m < g->members.n; m++) {
+			uint32_t variant = called_with(b, g, m, of_table, slot->pos);
+
+			if (variant != NO_ID)
+				side_add(b, &c, signature_here(b, slot_variant(slot, variant)),
+					 g->members.v[m].row);
+		}
+		conflict_add(b, g, &c);
+	}
+}
+
+/* What a log's watchdogs name at one sequence number. */
+static void conflicts_of_waits(struct building *b, struct scene_group *g)
+{
+	struct scene_conflict c = { .seq = -1 };
+
+	for (size_t i = 0; i < g->members.n; i++)
+		if (g->members.v[i].waits && g->members.v[i].source == MEMBER_LOG &&
+		    g->members.v[i].wait.seq >= 0 &&
+		    (c.seq < 0 || g->members.v[i].wait.seq < c.seq))
+			c.seq = g->members.v[i].wait.seq;
+	if (c.seq < 0)
+		return;
+	for (size_t i = 0; i < g->members.n; i++) {
+		const struct scene_member *m = &g->members.v[i];
+
+		if (m->waits && m->wait.seq == c.seq && m->wait.signature != NO_ID && !m->wait.p2p)
+			side_add(b, &c, m->wait.signature, m->row);
+	}
+	conflict_add(b, g, &c);
+}
+
+static void find_last_common(struct scene_group *g)
+{
+	int64_t common = INT64_MAX;
+
+	for (size_t i = 0; i < g->members.n; i++)
+		if (g->members.v[i].source == MEMBER_DUMP && g->members.v[i].enqueued >= 0)
+			common = MIN(common, g->members.v[i].enqueued);
+	if (g->conflicts.n)
+		common = MIN(common, g->conflicts.v[0].seq - 1);
+	g->last_common = common == INT64_MAX ? -1 : common;
+}
+
+void find_conflicts(struct building *b)
+{
+	for (uint32_t i = 0; i < b->st->groups.n; i++)
+		if (b->group[i] != NO_ID)
+			conflicts_of_dumps(b, i);
+	for (size_t i = 0; i < b->s->groups.n; i++) {
+		struct scene_group *g = &b->s->groups.v[i];
+
+		if (!g->conflicts.n)
+			pair_conflicts(b, g);
+		if (!g->conflicts.n)
+			conflicts_of_waits(b, g);
+		find_last_common(g);
+	}
+}
