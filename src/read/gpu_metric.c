@@ -7,6 +7,7 @@
 #include "read/gpu_metric.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <strings.h>
 
 #define GPU_NAME_MAX  96u
@@ -84,7 +85,7 @@ static const struct gpu_metric_name names[] = {
 	{ "gpuload", GPU_UTILIZATION, UNIT_PERCENT, 2 },
 	{ "gpubusy", GPU_UTILIZATION, UNIT_PERCENT, 2 },
 	{ "gpubusypercent", GPU_UTILIZATION, UNIT_PERCENT, 2 },
-	{ "gfxactivity", GPU_UTILIZATION, UNIT_PERCENT, 2 },
+	{ "gfxactivity", GPU_UTILIZATION, UNIT_PERCENT, 1 },
 	{ "gpuactivity", GPU_UTILIZATION, UNIT_PERCENT, 2 },
 	{ "averagegfxactivity", GPU_UTILIZATION, UNIT_PERCENT, 2 },
 	{ "utilization", GPU_UTILIZATION, UNIT_PERCENT, 1 },
@@ -200,6 +201,7 @@ static const struct gpu_metric_name names[] = {
 	{ "gpuindex", GPU_INDEX, UNIT_NONE, 2 },
 	{ "gpuid", GPU_INDEX, UNIT_NONE, 2 },
 	{ "gpuidx", GPU_INDEX, UNIT_NONE, 2 },
+	{ "localrank", GPU_INDEX, UNIT_NONE, 0 },
 	{ "deviceid", GPU_INDEX, UNIT_NONE, 1 },
 	{ "deviceindex", GPU_INDEX, UNIT_NONE, 2 },
 	{ "minornumber", GPU_INDEX, UNIT_NONE, 1 },
@@ -338,6 +340,53 @@ const struct gpu_metric_name *gpu_metric_find(const char *name, size_t len, enum
 			return &names[i];
 		}
 	return NULL;
+}
+
+/* "gpu.3.", "gpu3_", "card3/": behind it, and the number; NULL. */
+static const char *behind_gpu_number(const char *p, const char *end, int64_t *ret)
+{
+	for (const char *at = p; end - at >= 4; at++) {
+		const char *d = at + 3;
+		int64_t v = 0;
+
+		if (strncasecmp(at, "gpu", 3) || (at > p && is_alnum(at[-1])))
+			continue;
+		d += *d && strchr("._-:[/", *d);
+		if (d == end || *d < '0' || *d > '9')
+			continue;
+		for (; d < end && *d >= '0' && *d <= '9' && v < GPU_INDEX_MAX; d++)
+			v = v * 10 + (*d - '0');
+		if (d == end || !*d || !strchr("._-:]/ ", *d))
+			continue;
+		*ret = v;
+		return d + 1;
+	}
+	return NULL;
+}
+
+const struct gpu_metric_name *gpu_metric_find_indexed(const char *name, size_t len,
+						      int64_t *ret_gpu, enum gpu_unit *ret_unit)
+{
+	const char *end = name + len, *digits = end, *rest;
+	const struct gpu_metric_name *row;
+	int64_t v = 0;
+
+	rest = behind_gpu_number(name, end, ret_gpu);
+	if (rest && end - rest == 3 && !memcmp(rest, "gpu", 3)) /* wandb's utilization */
+		return gpu_metric_find("gpu_util", 8, ret_unit);
+	if (rest)
+		return gpu_metric_find(rest, (size_t)(end - rest), ret_unit);
+	while (digits > name && digits[-1] >= '0' && digits[-1] <= '9')
+		digits--;
+	if (digits == end || digits - name < 2 || end - digits > 4 || !strchr(":._[", digits[-1]))
+		return NULL;
+	for (rest = digits; rest < end; rest++)
+		v = v * 10 + (*rest - '0');
+	row = gpu_metric_find(name, (size_t)(digits - name) - 1, ret_unit);
+	if (!row || row->metric >= GPU_SAMPLE_METRICS)
+		return NULL;
+	*ret_gpu = v;
+	return row;
 }
 
 /* --- values --- */
@@ -611,7 +660,12 @@ bool gpu_reading_store(const struct gpu_reading *r, struct testimony *t)
 {
 	uint32_t id = r->uuid != NO_ID ? r->uuid : r->bus_id;
 	struct gpu_series *g;
+	char name[32];
 
+	/* What tells GPUs apart of which only the rank is known. */
+	if (r->index < 0 && id == NO_ID && r->rank >= 0)
+		id = testimony_name(t, name,
+				    (size_t)snprintf(name, sizeof(name), "rank %" PRId64, r->rank));
 	if (!r->any && r->xid < 0 && r->throttle == NO_ID)
 		return false;
 	g = testimony_gpu(t, r->host, r->index, id);

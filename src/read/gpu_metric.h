@@ -62,6 +62,9 @@ struct gpu_metric_name {
    ret_unit (may be NULL): the row's unit, or the one that the name states. */
 const struct gpu_metric_name *gpu_metric_find(const char *name, size_t len,
 					      enum gpu_unit *ret_unit);
+/* The same for a name with the GPU's number in it: "system.gpu.3.powerWatts", "gpu_usage:3". */
+const struct gpu_metric_name *gpu_metric_find_indexed(const char *name, size_t len,
+						      int64_t *ret_gpu, enum gpu_unit *ret_unit);
 enum gpu_unit gpu_unit_of(const char *text, size_t len); /* UNIT_NONE if it is none */
 /* A number and what stands behind it; false: no value is there. */
 bool gpu_number(const char *p, size_t len, double *ret, enum gpu_unit *ret_unit);

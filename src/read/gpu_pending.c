@@ -68,11 +68,16 @@ static void pending_store(struct gpu_pending *p, struct gpu_waiting *w)
 	*w = (struct gpu_waiting){ .r = empty };
 }
 
+#define WEIGHTS 4u /* of names: 0 to 3 */
+
 struct gpu_reading *gpu_pending_get(struct gpu_pending *p, uint32_t host, int64_t index,
-				    uint32_t uuid, enum gpu_metric metric, int64_t time_ns)
+				    uint32_t uuid, const struct gpu_metric_name *name,
+				    int64_t time_ns)
 {
 	struct gpu_waiting *w = pending_row(p, host, index, uuid);
-	uint32_t bit = metric < GPU_SAMPLE_METRICS ? UINT32_C(1) << metric : 0;
+	uint64_t bit = name && name->metric < GPU_SAMPLE_METRICS
+			   ? UINT64_C(1) << (name->metric * WEIGHTS + name->weight)
+			   : 0;
 
 	if (!w)
 		return NULL;

@@ -17,12 +17,13 @@ struct gpu_pending {
 };
 struct gpu_waiting {
 	struct gpu_reading r;
-	uint32_t seen; /* bits of enum gpu_metric */
+	uint64_t seen; /* a bit for each metric and weight: two names of one metric are no repeat */
 };
 
-/* The reading of a GPU that has not got this metric yet; its host, index and uuid are set. NULL
-   beyond the limit of GPUs. With time_ns >= 0 a later time begins a new reading too. */
+/* The reading of a GPU that has not got this metric yet (name may be NULL: any will do); its host,
+   index and uuid are set. NULL beyond the limit of GPUs. Another time begins a new reading too. */
 struct gpu_reading *gpu_pending_get(struct gpu_pending *p, uint32_t host, int64_t index,
-				    uint32_t uuid, enum gpu_metric metric, int64_t time_ns);
+				    uint32_t uuid, const struct gpu_metric_name *name,
+				    int64_t time_ns);
 void gpu_pending_flush(struct gpu_pending *p); /* stores what is there */
 void gpu_pending_done(struct gpu_pending *p);  /* flushes and frees */

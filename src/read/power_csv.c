@@ -104,40 +104,13 @@ static char separator_of(const char *p, size_t len)
 
 /* --- headers --- */
 
-/* "gpu.0.powerWatts", "system/gpu.3.gpu", "gpu0_power": the GPU's number and the rest. */
-static int64_t gpu_in_name(const char **p, size_t *len)
-{
-	for (size_t i = 0; i + 4 <= *len; i++) {
-		size_t at = i + 3;
-		int64_t v = 0;
-
-		if (strncasecmp(*p + i, "gpu", 3) || (i && !strchr("./_- ", (*p)[i - 1])))
-			continue;
-		at += at < *len && strchr("._-:[", (*p)[at]) && (*p)[at];
-		if (at == *len || (*p)[at] < '0' || (*p)[at] > '9')
-			continue;
-		for (; at < *len && (*p)[at] >= '0' && (*p)[at] <= '9' && v < 10000; at++)
-			v = v * 10 + ((*p)[at] - '0');
-		if (at == *len || !strchr("._-:]/ ", (*p)[at]))
-			continue;
-		*p += at + 1;
-		*len -= at + 1;
-		return v;
-	}
-	return -1;
-}
-
 static struct csv_column column_of(struct cell c)
 {
 	struct csv_column column = { .gpu = -1 };
 
 	column.name = gpu_metric_find(c.p, c.len, &column.unit);
-	if (!column.name) {
-		column.gpu = gpu_in_name(&c.p, &c.len);
-		column.name = column.gpu >= 0 ? gpu_metric_find(c.p, c.len, &column.unit) : NULL;
-		if (!column.name && column.gpu >= 0 && text_is(c.p, c.len, "gpu"))
-			column.name = gpu_metric_find("gpu_util", 8, &column.unit);
-	}
+	if (!column.name)
+		column.name = gpu_metric_find_indexed(c.p, c.len, &column.gpu, &column.unit);
 	return column;
 }
 

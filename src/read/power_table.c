@@ -273,11 +273,21 @@ static bool rocm_item(struct power_table *p, struct table_state *s, const char *
 		name = gpu_metric_find("sclk", 4, &unit);
 	if (!name)
 		return true;
-	r = gpu_pending_get(&p->pending, s->host, index, NO_ID, name->metric, s->time_ns);
+	r = gpu_pending_get(&p->pending, s->host, index, NO_ID, name, s->time_ns);
 	value++;
 	if (r)
 		gpu_reading_text(r, p->t, name, unit, value, (size_t)(end - value), &p->bad);
 	return true;
+}
+
+/* The lines around the rows: their rules and the names of the columns. */
+static bool rocm_frame(const char *line, size_t len)
+{
+	if (*line == '=')
+		return text_has(line, len, "ROCm S") || text_has(line, len, "Info =") ||
+		       strspn(line, "=") >= len || text_has(line, len, " ====");
+	return (text_has(line, len, "SCLK") && text_has(line, len, "GPU%")) ||
+	       text_starts(line, len, "(DID");
 }
 
 /* --- lines --- */
@@ -307,12 +317,10 @@ static bool may_be_ours(const char *line, size_t len)
 	case '<':
 		return true;
 	case 'G':
-		return len > 4 && (!memcmp(line, "GPU[", 4) || !memcmp(line, "GPU ", 4));
-	case 'T':
-	case 'A':
-	case 'D':
-	case 'C':
-		return len > 20 && memchr(line, ':', len);
+		return text_starts(line, len, "GPU[") || rocm_frame(line, len);
+	case 'D': /* the names of rocm-smi's columns */
+	case '(':
+		return rocm_frame(line, len);
 	default:
 		return *line >= '0' && *line <= '9' && line[len - 1] == '%';
 	}
@@ -344,6 +352,8 @@ bool power_table_line(struct power_table *p, const char *line, size_t len, uint3
 	if (*inner == 'G' && text_starts(inner, inner_len, "GPU["))
 		return rocm_item(p, s, inner, inner_len);
 	if (*inner >= '0' && *inner <= '9' && rocm_row(p, s, inner, inner_len))
+		return true;
+	if (rocm_frame(inner, inner_len) && !text_has(inner, inner_len, "NVSMI"))
 		return true;
 	return query_line(p, s, line, len);
 }

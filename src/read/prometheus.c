@@ -187,8 +187,7 @@ static void take_metric(struct power_file *f, struct gpu_pending *pending,
 	l = label_of(m, uuids);
 	uuid = gpu_text(f->t, l.value, l.value_len);
 	index = trailing_number(label_of(m, indices));
-	r = gpu_pending_get(pending, host == NO_ID ? f->host : host, index, uuid,
-			    name ? name->metric : GPU_XID, m->time_ns);
+	r = gpu_pending_get(pending, host == NO_ID ? f->host : host, index, uuid, name, m->time_ns);
 	if (!r)
 		return;
 	r->rank = MAX(r->rank, whole_number(label_of(m, ranks)));

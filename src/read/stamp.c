@@ -247,17 +247,28 @@ int64_t stamp_of_number(double v)
 
 int64_t stamp_of_text(const char *p, size_t len)
 {
-	char copy[40], *end;
-	int64_t ns;
+	struct cursor c = { p, p + len };
+	int64_t ns, whole, scale;
 	size_t taken = stamp_parse(p, len, &ns);
-	double v;
 
 	if (taken)
 		return taken == len ? ns : -1;
-	if (!len || len >= sizeof(copy) || *p < '0' || *p > '9')
+	whole = digits(&c, 9, 19);
+	if (whole < 0)
 		return -1;
-	memcpy(copy, p, len);
-	copy[len] = 0;
-	v = strtod(copy, &end);
-	return *end ? -1 : stamp_of_number(v);
+	ns = stamp_of_number((double)whole);
+	if (ns < 0)
+		return -1;
+	/* What unit the size told, to the last digit. */
+	scale = whole >= 100 * NS_PER_S * 1000000 ? 1
+		: whole >= 100 * NS_PER_S * 1000  ? 1000
+		: whole >= 100 * NS_PER_S	  ? 1000000
+						  : NS_PER_S;
+	ns = whole * scale;
+	if (take(&c, "."))
+		while (c.p < c.end && *c.p >= '0' && *c.p <= '9') {
+			scale /= 10;
+			ns += (*c.p++ - '0') * scale;
+		}
+	return c.p == c.end ? ns : -1;
 }

@@ -11,6 +11,7 @@ const struct witness_format witness_formats[] = {
 	{ "flight-recorder", fr_json_sniff, fr_read },
 	{ "py-spy", stack_json_sniff, stack_json_read },
 	{ "stacks", stack_sniff, stack_read },
+	{ "gpu-json", metric_lines_sniff, metric_lines_read },
 	{ "prometheus", prometheus_sniff, prometheus_read },
 	{ "nvidia-smi-dmon", power_dmon_sniff, power_dmon_read },
 	{ "gpu-table", power_table_sniff, power_table_read },
