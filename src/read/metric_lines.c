@@ -74,7 +74,7 @@ static bool next_member(const char **p, const char *end, bool keyed, struct memb
 
 static bool key_is(const struct member *m, const char *word)
 {
-	return text_is(m->key, m->key_len, word);
+	return line_is(m->key, m->key_len, word);
 }
 
 /* The bare text of a string or number. */
@@ -87,7 +87,7 @@ static size_t scalar(const struct member *m, const char **ret)
 		p++;
 		len -= 2;
 	}
-	text_trim(&p, &len);
+	line_trim(&p, &len);
 	*ret = p;
 	return len;
 }
@@ -373,7 +373,7 @@ bool metric_lines_sniff(const char *text, size_t len, const char *path)
 	size_t n = len;
 
 	(void)path;
-	text_trim(&p, &n);
+	line_trim(&p, &n);
 	if (!n || (*p != '{' && *p != '['))
 		return false;
 	in = input_of_source(source_span, &span);

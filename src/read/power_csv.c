@@ -69,7 +69,7 @@ static bool next_cell(const char **p, const char *end, char separator, struct ce
 		to = memchr(from, separator, (size_t)(end - from));
 		*ret = (struct cell){ from, (size_t)((to ? to : end) - from) };
 	}
-	text_trim(&ret->p, &ret->len);
+	line_trim(&ret->p, &ret->len);
 	*p = to ? to + 1 : NULL;
 	return true;
 }
@@ -169,7 +169,7 @@ static bool is_hundredths(struct cell c)
 static enum cell_type type_of(struct cell c, enum gpu_unit *ret_unit, double *ret)
 {
 	*ret_unit = UNIT_NONE;
-	if (text_starts(c.p, c.len, "GPU-") || text_starts(c.p, c.len, "MIG-"))
+	if (line_starts(c.p, c.len, "GPU-") || line_starts(c.p, c.len, "MIG-"))
 		return CELL_UUID;
 	if (c.len >= 12 && c.p[c.len - 2] == '.' && memchr(c.p, ':', c.len))
 		return CELL_BUS;
@@ -398,7 +398,7 @@ static void take_line(struct csv_reader *r, const char *p, size_t len)
 		p += prefix;
 		len -= prefix;
 	}
-	text_trim(&p, &len);
+	line_trim(&p, &len);
 	if (!len)
 		return;
 	if (header_of(p, len, &table)) {
@@ -451,7 +451,7 @@ bool power_csv_sniff(const char *text, size_t len, const char *path)
 			break;
 		line += prefix;
 		n -= prefix;
-		text_trim(&line, &n);
+		line_trim(&line, &n);
 		if (!n)
 			continue;
 		lines++;

@@ -62,15 +62,15 @@ static bool dmon_header(const char *p, size_t len, struct dmon_table *ret)
 		struct dmon_column *c = &t.columns[t.n];
 
 		*c = (struct dmon_column){ 0 };
-		if (text_is(w.p, w.len, "Date"))
+		if (line_is(w.p, w.len, "Date"))
 			t.date = (int)t.n;
-		else if (text_is(w.p, w.len, "Time"))
+		else if (line_is(w.p, w.len, "Time"))
 			t.time = (int)t.n;
 		else
 			c->name = gpu_metric_find(w.p, w.len, &c->unit);
-		if (text_is(w.p, w.len, "Entity") || text_is(w.p, w.len, "Entity:"))
+		if (line_is(w.p, w.len, "Entity") || line_is(w.p, w.len, "Entity:"))
 			t.dcgm = gpu = true;
-		gpu |= text_is(w.p, w.len, "gpu");
+		gpu |= line_is(w.p, w.len, "gpu");
 		metrics += c->name && c->name->metric < GPU_SAMPLE_METRICS;
 		t.n++;
 	}
@@ -100,7 +100,7 @@ static unsigned dmon_words(const struct dmon_table *t, const char *p, size_t len
 	unsigned n = 0;
 
 	while (n < DMON_COLUMNS_MAX && next_word(&p, end, &words[n])) {
-		if (t->dcgm && !n && text_is(words[0].p, words[0].len, "GPU"))
+		if (t->dcgm && !n && line_is(words[0].p, words[0].len, "GPU"))
 			next_word(&p, end, &words[0]);
 		n++;
 	}
@@ -116,7 +116,7 @@ static bool is_row(const struct dmon_table *t, const struct word *words, unsigne
 		char c = *words[i].p;
 
 		if (!((c >= '0' && c <= '9') || c == '-' ||
-		      text_is(words[i].p, words[i].len, "N/A") || c == '['))
+		      line_is(words[i].p, words[i].len, "N/A") || c == '['))
 			return false;
 	}
 	return true;
@@ -162,9 +162,9 @@ int power_dmon_read(struct input *in, const char *path, struct testimony **ret,
 
 		line += prefix;
 		len -= prefix;
-		text_trim(&line, &len);
+		line_trim(&line, &len);
 		if (!len || dmon_header(line, len, &table) || *line == '#' ||
-		    (table.dcgm && text_starts(line, len, "ID")))
+		    (table.dcgm && line_starts(line, len, "ID")))
 			continue;
 		n = dmon_words(&table, line, len, words);
 		if (is_row(&table, words, n))
@@ -189,7 +189,7 @@ bool power_dmon_sniff(const char *text, size_t len, const char *path)
 
 		line += prefix;
 		n -= prefix;
-		text_trim(&line, &n);
+		line_trim(&line, &n);
 		if (!n)
 			continue;
 		lines++;

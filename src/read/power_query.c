@@ -141,18 +141,18 @@ static bool xml_line(struct power_table *p, struct table_state *s, const char *l
 {
 	const char *end = line + len, *close, *value_end;
 
-	if (text_starts(line, len, "<nvidia_smi_log")) {
+	if (line_starts(line, len, "<nvidia_smi_log")) {
 		query_begin(p, s, TABLE_XML);
 		return true;
 	}
 	if (s->kind != TABLE_XML)
 		return false;
-	if (text_starts(line, len, "</nvidia_smi_log")) {
+	if (line_starts(line, len, "</nvidia_smi_log")) {
 		table_close(p, s);
 		s->kind = TABLE_NONE;
 		return true;
 	}
-	if (text_starts(line, len, "<gpu id=\"")) {
+	if (line_starts(line, len, "<gpu id=\"")) {
 		const char *id = line + 9, *quote = memchr(id, '"', (size_t)(end - id));
 
 		query_begin_gpu(p, s, id, quote ? (size_t)(quote - id) : 0);
@@ -178,11 +178,11 @@ bool query_line(struct power_table *p, struct table_state *s, const char *line, 
 	size_t n = len;
 	int indent;
 
-	text_trim(&from, &n);
+	line_trim(&from, &n);
 	if (!n)
 		return s->kind >= TABLE_QUERY;
 	indent = (int)(from - line);
-	if (text_has(from, n, "NVSMI LOG")) {
+	if (line_has(from, n, "NVSMI LOG")) {
 		query_begin(p, s, TABLE_QUERY);
 		return true;
 	}
@@ -190,7 +190,7 @@ bool query_line(struct power_table *p, struct table_state *s, const char *line, 
 		return xml_line(p, s, from, n);
 	if (s->kind != TABLE_QUERY)
 		return false;
-	if (!indent && text_starts(from, n, "GPU ") && memchr(from, ':', n)) {
+	if (!indent && line_starts(from, n, "GPU ") && memchr(from, ':', n)) {
 		query_begin_gpu(p, s, from + 4, n - 4);
 		return true;
 	}
@@ -201,13 +201,13 @@ bool query_line(struct power_table *p, struct table_state *s, const char *line, 
 
 		/* A value no deeper than its section's line is outside of it. */
 		if (indent <= s->indent && s->section != NO_ID &&
-		    !text_starts(from, n, "Processes"))
+		    !line_starts(from, n, "Processes"))
 			s->section = NO_ID;
 		while (name_len && from[name_len - 1] == ' ')
 			name_len--;
-		text_trim(&value, &value_len);
+		line_trim(&value, &value_len);
 		query_value(p, s, from, name_len, value, value_len);
-		if (text_is(from, name_len, "Processes") && s->open)
+		if (line_is(from, name_len, "Processes") && s->open)
 			s->processes = 0; /* "Processes : None" */
 		return true;
 	}

@@ -167,7 +167,7 @@ static bool process_line(struct power_table *p, struct table_state *s, const str
 
 	if (n < 5 || !word_whole(w[1], &index))
 		return false;
-	while (at < n && text_is(w[at].p, w[at].len, "N/A"))
+	while (at < n && line_is(w[at].p, w[at].len, "N/A"))
 		at++;
 	/* GI and CI are numbers on a MIG board. */
 	if (at == 2 && n > 7 && w[5].len <= 3 && word_whole(w[4], &pid))
@@ -195,12 +195,12 @@ static bool boxed_line(struct power_table *p, struct table_state *s, const char 
 	struct word words[TABLE_WORDS_MAX];
 	unsigned n = split(line, len, words);
 
-	if (text_has(line, len, "NVIDIA-SMI")) {
+	if (line_has(line, len, "NVIDIA-SMI")) {
 		table_close(p, s);
 		s->kind = TABLE_GPUS;
 		return true;
 	}
-	if (n > 1 && text_starts(words[1].p, words[1].len, "Processes")) {
+	if (n > 1 && line_starts(words[1].p, words[1].len, "Processes")) {
 		processes_begin(p, s);
 		return true;
 	}
@@ -269,7 +269,7 @@ static bool rocm_item(struct power_table *p, struct table_state *s, const char *
 	if (!value)
 		return true;
 	name = gpu_metric_find(at, (size_t)(value - at), &unit);
-	if (!name && text_starts(at, (size_t)(end - at), "sclk clock level"))
+	if (!name && line_starts(at, (size_t)(end - at), "sclk clock level"))
 		name = gpu_metric_find("sclk", 4, &unit);
 	if (!name)
 		return true;
@@ -284,10 +284,10 @@ static bool rocm_item(struct power_table *p, struct table_state *s, const char *
 static bool rocm_frame(const char *line, size_t len)
 {
 	if (*line == '=')
-		return text_has(line, len, "ROCm S") || text_has(line, len, "Info =") ||
-		       strspn(line, "=") >= len || text_has(line, len, " ====");
-	return (text_has(line, len, "SCLK") && text_has(line, len, "GPU%")) ||
-	       text_starts(line, len, "(DID");
+		return line_has(line, len, "ROCm S") || line_has(line, len, "Info =") ||
+		       strspn(line, "=") >= len || line_has(line, len, " ====");
+	return (line_has(line, len, "SCLK") && line_has(line, len, "GPU%")) ||
+	       line_starts(line, len, "(DID");
 }
 
 /* --- lines --- */
@@ -317,7 +317,7 @@ static bool may_be_ours(const char *line, size_t len)
 	case '<':
 		return true;
 	case 'G':
-		return text_starts(line, len, "GPU[") || rocm_frame(line, len);
+		return line_starts(line, len, "GPU[") || rocm_frame(line, len);
 	case 'D': /* the names of rocm-smi's columns */
 	case '(':
 		return rocm_frame(line, len);
@@ -333,7 +333,7 @@ bool power_table_line(struct power_table *p, const char *line, size_t len, uint3
 	const char *inner = line;
 	size_t inner_len = len;
 
-	text_trim(&inner, &inner_len);
+	line_trim(&inner, &inner_len);
 	if (!inner_len)
 		return false;
 	/* The lines of nvidia-smi -q are known only between its own. */
@@ -348,12 +348,12 @@ bool power_table_line(struct power_table *p, const char *line, size_t len, uint3
 	if (*inner == '|')
 		return boxed_line(p, s, inner, inner_len);
 	if (*inner == '+')
-		return s->kind != TABLE_NONE && text_starts(inner, inner_len, "+--");
-	if (*inner == 'G' && text_starts(inner, inner_len, "GPU["))
+		return s->kind != TABLE_NONE && line_starts(inner, inner_len, "+--");
+	if (*inner == 'G' && line_starts(inner, inner_len, "GPU["))
 		return rocm_item(p, s, inner, inner_len);
 	if (*inner >= '0' && *inner <= '9' && rocm_row(p, s, inner, inner_len))
 		return true;
-	if (rocm_frame(inner, inner_len) && !text_has(inner, inner_len, "NVSMI"))
+	if (rocm_frame(inner, inner_len) && !line_has(inner, inner_len, "NVSMI"))
 		return true;
 	return query_line(p, s, line, len);
 }
@@ -392,7 +392,7 @@ static bool date_line(struct power_table *p, const char *line, size_t len, uint3
 	int64_t ns;
 	size_t taken;
 
-	text_trim(&line, &len);
+	line_trim(&line, &len);
 	taken = stamp_parse(line, len, &ns);
 	if (!taken || taken != len)
 		return false;
@@ -441,10 +441,10 @@ bool power_table_sniff(const char *text, size_t len, const char *path)
 	const char *p = text, *end = text + len, *line, *label;
 	unsigned lines = 0, ours = 0;
 	size_t n, label_len;
-	bool known = text_has(text, len, "NVIDIA-SMI") || text_has(text, len, "NVSMI LOG") ||
-		     text_has(text, len, "<nvidia_smi_log>") ||
-		     text_has(text, len, "ROCm System Management Interface") ||
-		     text_has(text, len, "ROCm SMI");
+	bool known = line_has(text, len, "NVIDIA-SMI") || line_has(text, len, "NVSMI LOG") ||
+		     line_has(text, len, "<nvidia_smi_log>") ||
+		     line_has(text, len, "ROCm System Management Interface") ||
+		     line_has(text, len, "ROCm SMI");
 	struct testimony *t;
 	struct power_table *table;
 
@@ -463,7 +463,7 @@ bool power_table_sniff(const char *text, size_t len, const char *path)
 			continue;
 		lines++;
 		ours += power_table_line(table, line, n, host, -1) ||
-			date_line(table, line, n, host) || text_starts(line, n, "===");
+			date_line(table, line, n, host) || line_starts(line, n, "===");
 	}
 	power_table_free(table);
 	testimony_free(t);

@@ -157,8 +157,8 @@ static uint32_t host_of(struct testimony *t, const struct metric_line *m)
 
 	if (colon && memchr(colon + 1, ':', (size_t)(l.value + l.value_len - colon - 1)))
 		colon = NULL; /* an IPv6 address */
-	if (text_starts(l.value, l.value_len, "localhost") ||
-	    text_starts(l.value, l.value_len, "127."))
+	if (line_starts(l.value, l.value_len, "localhost") ||
+	    line_starts(l.value, l.value_len, "127."))
 		return NO_ID;
 	return gpu_text(t, l.value, colon ? (size_t)(colon - l.value) : l.value_len);
 }
@@ -175,7 +175,7 @@ static void take_metric(struct power_file *f, struct gpu_pending *pending,
 	static const char *const xids[] = { "xid", "err_code", NULL };
 	enum gpu_unit unit;
 	const struct gpu_metric_name *name = gpu_metric_find(m->name, m->name_len, &unit);
-	bool count = text_starts(m->name, m->name_len, "DCGM_EXP_XID_ERRORS_COUNT");
+	bool count = line_starts(m->name, m->name_len, "DCGM_EXP_XID_ERRORS_COUNT");
 	struct gpu_reading *r;
 	uint32_t host, uuid;
 	struct label l;
@@ -197,7 +197,7 @@ static void take_metric(struct power_file *f, struct gpu_pending *pending,
 	if (count) {
 		int64_t xid = trailing_number(label_of(m, xids));
 
-		if (xid > 0 && !text_is(m->value, m->value_len, "0"))
+		if (xid > 0 && !line_is(m->value, m->value_len, "0"))
 			r->xid = xid;
 		return;
 	}
@@ -217,7 +217,7 @@ int prometheus_read(struct input *in, const char *path, struct testimony **ret,
 	power_file_begin(&f, in, path, "prometheus", stats);
 	pending.t = f.t;
 	while (text_lines_next(&f.lines, &line, &len)) {
-		text_trim(&line, &len);
+		line_trim(&line, &len);
 		if (!len || *line == '#')
 			continue;
 		if (metric_of(line, len, &m))
@@ -240,12 +240,12 @@ bool prometheus_sniff(const char *text, size_t len, const char *path)
 
 	(void)path;
 	while (lines < 200 && text_line_in(&p, end, &line, &n)) {
-		text_trim(&line, &n);
+		line_trim(&line, &n);
 		if (!n || (p == end && lines && len >= 4096))
 			continue;
 		lines++;
 		if (*line == '#') {
-			types += text_starts(line, n, "# TYPE ") || text_starts(line, n, "# HELP ");
+			types += line_starts(line, n, "# TYPE ") || line_starts(line, n, "# HELP ");
 			metrics++;
 			continue;
 		}

@@ -103,7 +103,7 @@ bool text_line_in(const char **p, const char *end, const char **ret, size_t *ret
 	return true;
 }
 
-void text_trim(const char **p, size_t *len)
+void line_trim(const char **p, size_t *len)
 {
 	while (*len && (unsigned char)**p <= ' ') {
 		++*p;
@@ -113,19 +113,19 @@ void text_trim(const char **p, size_t *len)
 		--*len;
 }
 
-bool text_is(const char *p, size_t len, const char *word)
+bool line_is(const char *p, size_t len, const char *word)
 {
 	return len == strlen(word) && !memcmp(p, word, len);
 }
 
-bool text_starts(const char *p, size_t len, const char *word)
+bool line_starts(const char *p, size_t len, const char *word)
 {
 	size_t n = strlen(word);
 
 	return len >= n && !memcmp(p, word, n);
 }
 
-bool text_has(const char *p, size_t len, const char *word)
+bool line_has(const char *p, size_t len, const char *word)
 {
 	return len && memmem(p, len, word, strlen(word)) != NULL;
 }

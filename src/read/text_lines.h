@@ -30,7 +30,7 @@ bool text_lines_next(struct text_lines *l, const char **ret, size_t *ret_len);
 /* A line of text in memory: moves *p behind it. False at the end. */
 bool text_line_in(const char **p, const char *end, const char **ret, size_t *ret_len);
 /* Moves *p and *len to what is neither white space nor a control character at both ends. */
-void text_trim(const char **p, size_t *len);
-bool text_is(const char *p, size_t len, const char *word);     /* case matters */
-bool text_starts(const char *p, size_t len, const char *word); /* case matters */
-bool text_has(const char *p, size_t len, const char *word);    /* case matters */
+void line_trim(const char **p, size_t *len);
+bool line_is(const char *p, size_t len, const char *word);     /* case matters */
+bool line_starts(const char *p, size_t len, const char *word); /* case matters */
+bool line_has(const char *p, size_t len, const char *word);    /* case matters */
