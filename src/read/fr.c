@@ -64,13 +64,12 @@ static uint32_t members_of(struct fr *f, const struct fr_value *v)
 
 /* --- the header --- */
 
-static void slots_of(const struct fr_value *pairs, size_t n,
-		     const struct fr_value *slots[FR_N_WORDS])
+static void slots_of(const struct fr_value *pairs, size_t n, struct fr_slots *slots)
 {
-	memset(slots, 0, FR_N_WORDS * sizeof(*slots));
+	slots->seen = 0;
 	for (size_t i = 0; i + 1 < n; i += 2)
 		if (pairs[i].kind == FR_STRING && pairs[i].ref < FR_N_WORDS)
-			slots[pairs[i].ref] = &pairs[i + 1];
+			fr_slot_set(slots, pairs[i].ref, &pairs[i + 1]);
 }
 
 static uint32_t id_of(const struct fr_value *v, uint32_t otherwise)
@@ -80,7 +79,7 @@ static uint32_t id_of(const struct fr_value *v, uint32_t otherwise)
 
 static void take_group(struct fr *f, const struct fr_value *key, const struct fr_value *config)
 {
-	const struct fr_value *slots[FR_N_WORDS];
+	struct fr_slots slots;
 	size_t n;
 	const struct fr_value *pairs = fr_pile_cells(&f->pile, config, FR_DICT, &n);
 	uint32_t name, desc, ranks, row;
@@ -88,10 +87,11 @@ static void take_group(struct fr *f, const struct fr_value *key, const struct fr
 
 	if (!pairs)
 		return;
-	slots_of(pairs, n, slots);
-	name = id_of(slots[FR_KEY_NAME], id_of(slots[FR_KEY_PG_NAME], id_of(key, NO_ID)));
-	desc = id_of(slots[FR_KEY_DESC], id_of(slots[FR_KEY_PG_DESC], NO_ID));
-	ranks = members_of(f, slots[FR_KEY_RANKS]);
+	slots_of(pairs, n, &slots);
+	name = id_of(fr_slot(&slots, FR_KEY_NAME),
+		     id_of(fr_slot(&slots, FR_KEY_PG_NAME), id_of(key, NO_ID)));
+	desc = id_of(fr_slot(&slots, FR_KEY_DESC), id_of(fr_slot(&slots, FR_KEY_PG_DESC), NO_ID));
+	ranks = members_of(f, fr_slot(&slots, FR_KEY_RANKS));
 	text = intern_get(&f->t->names, name);
 	if (ranks != NO_ID && (!*text || desc == FR_KEY_DEFAULT_PG || !strcmp(text, "0")))
 		f->t->world_size =
@@ -123,15 +123,15 @@ static void take_status(struct fr *f, const struct fr_value *v)
 	const struct fr_value *pairs = fr_pile_cells(&f->pile, v, FR_DICT, &n);
 
 	for (size_t i = 0; i + 1 < n && f->status.n < FR_GROUPS_MAX; i += 2) {
-		const struct fr_value *slots[FR_N_WORDS];
+		struct fr_slots slots;
 		const struct fr_value *own =
 		    fr_pile_cells(&f->pile, &pairs[i + 1], FR_DICT, &n_own);
 		struct fr_raw_status s = { .pg_id = fr_number(f, &pairs[i], -1) };
 
-		slots_of(own, own ? n_own : 0, slots);
-		s.enqueued = MAX(fr_number(f, slots[FR_KEY_LAST_ENQUEUED], -1), -1);
-		s.started = MAX(fr_number(f, slots[FR_KEY_LAST_STARTED], -1), -1);
-		s.completed = MAX(fr_number(f, slots[FR_KEY_LAST_COMPLETED], -1), -1);
+		slots_of(own, own ? n_own : 0, &slots);
+		s.enqueued = MAX(fr_number(f, fr_slot(&slots, FR_KEY_LAST_ENQUEUED), -1), -1);
+		s.started = MAX(fr_number(f, fr_slot(&slots, FR_KEY_LAST_STARTED), -1), -1);
+		s.completed = MAX(fr_number(f, fr_slot(&slots, FR_KEY_LAST_COMPLETED), -1), -1);
 		if (own && s.pg_id >= 0)
 			*vec_push(&f->status) = s;
 	}
@@ -148,60 +148,74 @@ static void take_version(struct fr *f, const struct fr_value *v)
 	}
 }
 
-static void take_header(struct fr *f, const struct fr_value *const slots[FR_N_WORDS])
+static void take_header(struct fr *f, const struct fr_slots *slots)
 {
-	int64_t rank = fr_number(f, slots[FR_KEY_RANK], -1);
+	int64_t rank = fr_number(f, fr_slot(slots, FR_KEY_RANK), -1);
 
 	f->header = true;
 	if (rank >= 0 && rank <= INT32_MAX)
 		f->t->rank = rank;
-	take_version(f, slots[FR_KEY_VERSION]);
-	if (slots[FR_KEY_PG_CONFIG])
-		take_groups(f, slots[FR_KEY_PG_CONFIG]);
-	if (slots[FR_KEY_PG_STATUS])
-		take_status(f, slots[FR_KEY_PG_STATUS]);
+	take_version(f, fr_slot(slots, FR_KEY_VERSION));
+	if (fr_slot(slots, FR_KEY_PG_CONFIG))
+		take_groups(f, fr_slot(slots, FR_KEY_PG_CONFIG));
+	if (fr_slot(slots, FR_KEY_PG_STATUS))
+		take_status(f, fr_slot(slots, FR_KEY_PG_STATUS));
 }
 
 /* --- dictionaries as they end --- */
 
-static bool is_entry(const struct fr_value *const slots[FR_N_WORDS])
+static bool is_entry(const struct fr_slots *slots)
 {
-	return slots[FR_KEY_PROFILING_NAME] ||
-	       (slots[FR_KEY_STATE] && (slots[FR_KEY_COLLECTIVE_SEQ_ID] || slots[FR_KEY_SEQ_ID]));
+	return fr_slot(slots, FR_KEY_PROFILING_NAME) ||
+	       (fr_slot(slots, FR_KEY_STATE) &&
+		(fr_slot(slots, FR_KEY_COLLECTIVE_SEQ_ID) || fr_slot(slots, FR_KEY_SEQ_ID)));
 }
 
-static bool is_header(const struct fr_value *const slots[FR_N_WORDS])
+static bool is_header(const struct fr_slots *slots)
 {
-	return slots[FR_KEY_PG_CONFIG] || slots[FR_KEY_PG_STATUS] || slots[FR_KEY_ENTRIES] ||
-	       (slots[FR_KEY_VERSION] &&
-		(slots[FR_KEY_COMM_LIB_VERSION] || slots[FR_KEY_NCCL_VERSION]));
+	return fr_slot(slots, FR_KEY_PG_CONFIG) || fr_slot(slots, FR_KEY_PG_STATUS) ||
+	       fr_slot(slots, FR_KEY_ENTRIES) ||
+	       (fr_slot(slots, FR_KEY_VERSION) &&
+		(fr_slot(slots, FR_KEY_COMM_LIB_VERSION) || fr_slot(slots, FR_KEY_NCCL_VERSION)));
+}
+
+static void take_entry(struct fr *f, const struct fr_slots *slots)
+{
+	size_t n;
+	const struct fr_value *items = fr_pile_items(&f->pile, fr_slot(slots, FR_KEY_FRAMES), &n);
+	bool wanted = fr_entry(f, slots, NO_ID, NO_ID);
+
+	fr_entry_frames(f, items, n);
+	if (wanted)
+		f->t->entries.v[f->t->entries.n - 1].frames = fr_frames_text(f);
 }
 
 static enum fr_take take(void *user, uint32_t object, const struct fr_value *pairs, size_t n)
 {
 	struct fr *f = user;
-	const struct fr_value *slots[FR_N_WORDS];
+	struct fr_slots slots;
 
-	slots_of(pairs, n, slots);
-	if (is_entry(slots)) {
+	slots_of(pairs, n, &slots);
+	if (is_entry(&slots)) {
 		if (object != NO_ID)
-			fr_entry(f, slots);
+			take_entry(f, &slots);
 		return FR_IS_TAKEN;
 	}
-	if (slots[FR_KEY_FILENAME] || (slots[FR_KEY_LINE] && slots[FR_KEY_NAME])) {
+	if (fr_slot(&slots, FR_KEY_FILENAME) ||
+	    (fr_slot(&slots, FR_KEY_LINE) && fr_slot(&slots, FR_KEY_NAME))) {
 		const struct fr_value none = fr_plain(FR_NONE);
 		const struct fr_value frame[3] = {
-			slots[FR_KEY_NAME] ? *slots[FR_KEY_NAME] : none,
-			slots[FR_KEY_FILENAME] ? *slots[FR_KEY_FILENAME] : none,
-			slots[FR_KEY_LINE] ? *slots[FR_KEY_LINE] : none,
+			fr_slot(&slots, FR_KEY_NAME) ? *fr_slot(&slots, FR_KEY_NAME) : none,
+			fr_slot(&slots, FR_KEY_FILENAME) ? *fr_slot(&slots, FR_KEY_FILENAME) : none,
+			fr_slot(&slots, FR_KEY_LINE) ? *fr_slot(&slots, FR_KEY_LINE) : none,
 		};
 
 		fr_pile_frame(&f->pile, object, frame);
 		return FR_IS_FRAME;
 	}
-	if (!is_header(slots) && !(object == NO_ID && slots[FR_KEY_VERSION]))
+	if (!is_header(&slots) && !(object == NO_ID && fr_slot(&slots, FR_KEY_VERSION)))
 		return FR_PLAIN;
-	take_header(f, slots);
+	take_header(f, &slots);
 	return FR_IS_TAKEN;
 }
 

@@ -186,8 +186,38 @@ static uint32_t dtypes_of(struct fr *f, const struct fr_value *v)
 	return intern(&f->t->names, (const char *)f->text.data, f->text.len);
 }
 
-static uint32_t signature_of(struct fr *f, const struct fr_op *op,
-			     const struct fr_value *const slots[FR_N_WORDS])
+/* --- signatures, most of which were seen before --- */
+
+/* A list as words: its length, then its members. False: it is no list of these, or a long one. */
+static bool making_list(const struct fr *f, const struct fr_value *v, enum fr_kind leaf,
+			struct fr_making *m)
+{
+	size_t n;
+	const struct fr_value *items = fr_pile_items(&f->pile, v, &n);
+
+	if (!v || v->kind != FR_OBJECT || !fr_making_add(m, (int64_t)n))
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (items[i].kind != (uint32_t)leaf ||
+		    !fr_making_add(m, leaf == FR_INT ? items[i].n : items[i].ref))
+			return false;
+	return true;
+}
+
+static bool making_sizes(const struct fr *f, const struct fr_value *v, struct fr_making *m)
+{
+	size_t n;
+	const struct fr_value *items = fr_pile_items(&f->pile, v, &n);
+
+	if (!v || v->kind != FR_OBJECT || !fr_making_add(m, (int64_t)n))
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (!making_list(f, &items[i], FR_INT, m))
+			return false;
+	return true;
+}
+
+static uint32_t signature_new(struct fr *f, const struct fr_op *op, const struct fr_slots *slots)
 {
 	struct signature s = signature_unknown();
 
@@ -195,11 +225,47 @@ static uint32_t signature_of(struct fr *f, const struct fr_op *op,
 	s.name = op->name;
 	s.source = op->source;
 	s.target = op->target;
-	s.in_sizes = sizes_of(f, slots[FR_KEY_INPUT_SIZES], &s.in_elements);
-	s.out_sizes = sizes_of(f, slots[FR_KEY_OUTPUT_SIZES], &s.out_elements);
-	s.in_dtypes = dtypes_of(f, slots[FR_KEY_INPUT_DTYPES]);
-	s.out_dtypes = dtypes_of(f, slots[FR_KEY_OUTPUT_DTYPES]);
+	s.in_sizes = sizes_of(f, fr_slot(slots, FR_KEY_INPUT_SIZES), &s.in_elements);
+	s.out_sizes = sizes_of(f, fr_slot(slots, FR_KEY_OUTPUT_SIZES), &s.out_elements);
+	s.in_dtypes = dtypes_of(f, fr_slot(slots, FR_KEY_INPUT_DTYPES));
+	s.out_dtypes = dtypes_of(f, fr_slot(slots, FR_KEY_OUTPUT_DTYPES));
 	return testimony_signature(f->t, &s);
+}
+
+static uint32_t making_slot(const struct fr_making *m)
+{
+	uint64_t h = 0;
+
+	for (uint32_t i = 0; i < m->n; i++)
+		h = (h ^ (uint64_t)m->words[i]) * 0x9fb21c651e98df25u;
+	return (uint32_t)(h >> 32) % FR_MAKINGS_CACHED;
+}
+
+uint32_t fr_making_find(const struct fr *f, const struct fr_making *m)
+{
+	const struct fr_making *seen = &f->makings[making_slot(m)];
+
+	if (seen->n != m->n || memcmp(seen->words, m->words, m->n * sizeof(*m->words)) != 0)
+		return NO_ID;
+	return seen->row;
+}
+
+static uint32_t signature_of(struct fr *f, const struct fr_op *op, const struct fr_slots *slots)
+{
+	struct fr_making m = { .n = 0 };
+
+	if (!making_sizes(f, fr_slot(slots, FR_KEY_INPUT_SIZES), &m) ||
+	    !making_list(f, fr_slot(slots, FR_KEY_INPUT_DTYPES), FR_STRING, &m) ||
+	    !making_sizes(f, fr_slot(slots, FR_KEY_OUTPUT_SIZES), &m) ||
+	    !making_list(f, fr_slot(slots, FR_KEY_OUTPUT_DTYPES), FR_STRING, &m) ||
+	    !fr_making_add(&m, op->name))
+		return signature_new(f, op, slots);
+	m.row = fr_making_find(f, &m);
+	if (m.row == NO_ID) {
+		m.row = signature_new(f, op, slots);
+		f->makings[making_slot(&m)] = m;
+	}
+	return m.row;
 }
 
 /* --- in which group --- */
@@ -209,24 +275,39 @@ static uint32_t id_of(const struct fr_value *v)
 	return v && v->kind == FR_STRING ? v->ref : NO_ID;
 }
 
-static uint32_t group_of(struct fr *f, const struct fr_value *const slots[FR_N_WORDS])
+uint32_t fr_group_find(const struct fr *f, int64_t pg_id, uint32_t name, uint32_t desc)
 {
-	int64_t pg_id = fr_number(f, slots[FR_KEY_PG_ID], -1);
-	uint32_t name = id_of(slots[FR_KEY_PG_NAME]), desc = id_of(slots[FR_KEY_PG_DESC]), row;
+	uint32_t row;
+
+	if ((uint64_t)pg_id >= f->group_of_pg.n || !f->group_of_pg.v[pg_id])
+		return NO_ID;
+	row = f->group_of_pg.v[pg_id] - 1;
+	return f->t->groups.v[row].name == name && f->t->groups.v[row].desc == desc ? row : NO_ID;
+}
+
+static uint32_t group_of(struct fr *f, const struct fr_slots *slots)
+{
+	int64_t pg_id = fr_number(f, fr_slot(slots, FR_KEY_PG_ID), -1);
+	uint32_t name = id_of(fr_slot(slots, FR_KEY_PG_NAME)),
+		 desc = id_of(fr_slot(slots, FR_KEY_PG_DESC)), row;
 	size_t n;
-	const struct fr_value *pair = fr_pile_items(&f->pile, slots[FR_KEY_PROCESS_GROUP], &n);
+	const struct fr_value *pair =
+	    fr_pile_items(&f->pile, fr_slot(slots, FR_KEY_PROCESS_GROUP), &n);
 
 	if (n) {
 		name = id_of(&pair[0]);
 		desc = n > 1 ? id_of(&pair[1]) : NO_ID;
-	} else if (id_of(slots[FR_KEY_PROCESS_GROUP]) != NO_ID) {
-		name = id_of(slots[FR_KEY_PROCESS_GROUP]);
+	} else if (id_of(fr_slot(slots, FR_KEY_PROCESS_GROUP)) != NO_ID) {
+		name = id_of(fr_slot(slots, FR_KEY_PROCESS_GROUP));
 	} else if (name == NO_ID && pg_id >= 0) { /* versions before groups had names */
 		char text[24];
 		int len = snprintf(text, sizeof(text), "%" PRId64, pg_id);
 
 		name = intern(&f->t->names, text, (size_t)len);
 	}
+	row = fr_group_find(f, pg_id, name, desc);
+	if (row != NO_ID)
+		return row;
 	row = testimony_group(f->t, name, desc);
 	if (pg_id >= 0 && pg_id < FR_GROUPS_MAX) {
 		while (f->group_of_pg.n <= (size_t)pg_id)
@@ -238,10 +319,9 @@ static uint32_t group_of(struct fr *f, const struct fr_value *const slots[FR_N_W
 
 /* --- where in the program --- */
 
-static void frames_of(struct fr *f, const struct fr_value *v)
+static void frames_of(struct fr *f, const struct fr_value *items, size_t n)
 {
-	size_t n, n_cells;
-	const struct fr_value *items = fr_pile_items(&f->pile, v, &n);
+	size_t n_cells;
 
 	f->n_frames = 0;
 	for (size_t i = 0; i < n && f->n_frames < FR_FRAMES_MAX; i++) {
@@ -299,19 +379,19 @@ static int64_t time_of(struct fr *f, const struct fr_value *v)
 }
 
 /* Point-to-point operations count apart; versions before 2.3 do not say which they are. */
-static bool is_p2p(struct fr *f, const struct fr_op *op,
-		   const struct fr_value *const slots[FR_N_WORDS])
+static bool is_p2p(struct fr *f, const struct fr_op *op, const struct fr_slots *slots)
 {
-	if (slots[FR_KEY_IS_P2P])
-		return fr_number(f, slots[FR_KEY_IS_P2P], 0) != 0;
+	if (fr_slot(slots, FR_KEY_IS_P2P))
+		return fr_number(f, fr_slot(slots, FR_KEY_IS_P2P), 0) != 0;
 	return op->op == COMM_SEND || op->op == COMM_RECV;
 }
 
-static int64_t seq_of(struct fr *f, bool p2p, const struct fr_value *const slots[FR_N_WORDS])
+static int64_t seq_of(struct fr *f, bool p2p, const struct fr_slots *slots)
 {
-	const struct fr_value *seq = slots[p2p ? FR_KEY_P2P_SEQ_ID : FR_KEY_COLLECTIVE_SEQ_ID];
+	const struct fr_value *seq =
+	    fr_slot(slots, p2p ? FR_KEY_P2P_SEQ_ID : FR_KEY_COLLECTIVE_SEQ_ID);
 
-	return fr_number(f, seq ? seq : slots[FR_KEY_SEQ_ID], -1);
+	return fr_number(f, seq ? seq : fr_slot(slots, FR_KEY_SEQ_ID), -1);
 }
 
 /* On Gloo an operation is done when it is retired, whatever its state says. */
@@ -321,38 +401,42 @@ static bool is_done(const struct fr *f, const struct op_entry *e, uint32_t name)
 	       (e->retired && !strncmp(intern_get(&f->t->names, name), "gloo:", 5));
 }
 
-void fr_entry(struct fr *f, const struct fr_value *const slots[FR_N_WORDS])
+bool fr_entry(struct fr *f, const struct fr_slots *slots, uint32_t group, uint32_t signature)
 {
 	const struct fr_op *op;
 	struct op_entry e = { .frames = NO_ID };
-	uint32_t name = id_of(slots[FR_KEY_PROFILING_NAME]);
-	const struct fr_value *created = slots[FR_KEY_TIME_CREATED_NS];
+	uint32_t name = id_of(fr_slot(slots, FR_KEY_PROFILING_NAME));
+	const struct fr_value *us = fr_slot(slots, FR_KEY_TIME_CREATED_US);
 
+	f->stats->events++;
 	if (f->t->entries.n >= FR_ENTRIES_MAX) {
 		f->t->dropped++;
-		return;
+		return false;
 	}
-	f->stats->events++;
 	if (name == NO_ID)
 		name = intern_str(&f->t->names, "");
 	op = op_of(f, name);
 	e.p2p = is_p2p(f, op, slots);
 	e.seq = seq_of(f, e.p2p, slots);
-	e.op_id = fr_number(f, slots[FR_KEY_OP_ID], -1);
-	e.record = fr_number(f, slots[FR_KEY_RECORD_ID], -1);
-	e.created_ns = time_of(f, created);
-	if (!created && slots[FR_KEY_TIME_CREATED_US])
-		e.created_ns =
-		    1000 * (fr_number(f, slots[FR_KEY_TIME_CREATED_US], 0) % 9000000000000000);
-	e.started_ns = time_of(f, slots[FR_KEY_TIME_STARTED_NS]);
-	e.completed_ns = time_of(f, slots[FR_KEY_TIME_COMPLETED_NS]);
-	e.timeout_ms = fr_number(f, slots[FR_KEY_TIMEOUT_MS], -1);
-	e.state = (uint8_t)state_of(slots[FR_KEY_STATE]);
-	e.retired = fr_number(f, slots[FR_KEY_RETIRED], 0) != 0;
-	e.group = group_of(f, slots);
-	e.signature = signature_of(f, op, slots);
-	frames_of(f, slots[FR_KEY_FRAMES]);
-	if (f->n_frames && !is_done(f, &e, name))
-		e.frames = fr_frames_text(f);
+	e.op_id = fr_number(f, fr_slot(slots, FR_KEY_OP_ID), -1);
+	e.record = fr_number(f, fr_slot(slots, FR_KEY_RECORD_ID), -1);
+	e.created_ns = time_of(f, fr_slot(slots, FR_KEY_TIME_CREATED_NS));
+	if (e.created_ns < 0 && us)
+		e.created_ns = 1000 * (fr_number(f, us, 0) % (INT64_MAX / 1000));
+	e.started_ns = time_of(f, fr_slot(slots, FR_KEY_TIME_STARTED_NS));
+	e.completed_ns = time_of(f, fr_slot(slots, FR_KEY_TIME_COMPLETED_NS));
+	e.timeout_ms = fr_number(f, fr_slot(slots, FR_KEY_TIMEOUT_MS), -1);
+	e.state = (uint8_t)state_of(fr_slot(slots, FR_KEY_STATE));
+	e.retired = fr_number(f, fr_slot(slots, FR_KEY_RETIRED), 0) != 0;
+	e.group = group != NO_ID ? group : group_of(f, slots);
+	e.signature = signature != NO_ID ? signature : signature_of(f, op, slots);
 	*vec_push(&f->t->entries) = e;
+	return !is_done(f, &e, name);
+}
+
+/* Kept for an entry that is not done, at hand for one that is: it may be the last. */
+void fr_entry_frames(struct fr *f, const struct fr_value *items, size_t n)
+{
+	frames_of(f, items, n);
+	f->n_quick_frames = 0;
 }

@@ -61,6 +61,23 @@
 enum fr_word { FR_WORDS(FR_WORD_ID) FR_N_WORDS };
 #undef FR_WORD_ID
 
+_Static_assert(FR_N_WORDS <= 64, "a bit for each");
+
+/* The values of a dictionary by their keys. */
+struct fr_slots {
+	uint64_t seen;
+	const struct fr_value *at[FR_N_WORDS]; /* only where seen */
+};
+static inline const struct fr_value *fr_slot(const struct fr_slots *s, enum fr_word key)
+{
+	return s->seen >> key & 1 ? s->at[key] : NULL;
+}
+static inline void fr_slot_set(struct fr_slots *s, uint32_t key, const struct fr_value *v)
+{
+	s->seen |= (uint64_t)1 << key;
+	s->at[key] = v;
+}
+
 struct fr_frame {
 	uint32_t function, file;
 	int64_t line;
@@ -76,6 +93,22 @@ struct fr_op {
 };
 #define FR_OPS_CACHED 64u
 
+/* What a signature is made of, names and numbers as they came: sizes and types of the input, of
+   the output, the operation's name. */
+#define FR_MAKINGS_CACHED 64u
+#define FR_MAKING_WORDS	  22u
+struct fr_making {
+	uint32_t n, row;
+	int64_t words[FR_MAKING_WORDS];
+};
+static inline bool fr_making_add(struct fr_making *m, int64_t v)
+{
+	if (m->n >= FR_MAKING_WORDS)
+		return false;
+	m->words[m->n++] = v;
+	return true;
+}
+
 struct fr {
 	struct testimony *t;
 	struct read_stats *stats;
@@ -89,8 +122,14 @@ struct fr {
 	VEC(uint32_t) group_of_pg; /* by pg_id: row + 1 */
 	VEC(uint32_t) configured;  /* groups of pg_config */
 	struct fr_op ops[FR_OPS_CACHED];
+	struct fr_making makings[FR_MAKINGS_CACHED];
 	struct fr_frame frames[FR_FRAMES_MAX]; /* of the entry taken last */
 	uint32_t n_frames;
+	uint8_t
+	    quick_frames[5 * FR_FRAMES_MAX]; /* the same as opcodes, if fr_quick_entry took it */
+	uint32_t n_quick_frames;
+	const uint8_t *quick_at; /* the same, still in the window; NULL */
+	size_t quick_len;
 };
 
 /* How a front end came to its end. */
@@ -108,8 +147,25 @@ enum fr_end fr_json_run(struct fr *f, struct error *e);
 struct fr_value fr_text(struct fr *f, const char *s, size_t len);
 /* What a value says as a number: digits in a string too; `otherwise` if it is none. */
 int64_t fr_number(const struct fr *f, const struct fr_value *v, int64_t otherwise);
-/* An ended dictionary that is an entry of the ring. */
-void fr_entry(struct fr *f, const struct fr_value *const slots[FR_N_WORDS]);
+/* An ended dictionary that is an entry of the ring; group and signature: rows, NO_ID if they are to
+   be made of the slots. True: the entry is not done, its frames are wanted. */
+bool fr_entry(struct fr *f, const struct fr_slots *slots, uint32_t group, uint32_t signature);
+void fr_entry_frames(struct fr *f, const struct fr_value *items, size_t n);
+/* The row of a signature that was made of this before; NO_ID. */
+uint32_t fr_making_find(const struct fr *f, const struct fr_making *m);
+/* The row of a group that the rank's pg_id meant before; NO_ID. */
+uint32_t fr_group_find(const struct fr *f, int64_t pg_id, uint32_t name, uint32_t desc);
+/*
+ * An entry, at s, all of whose strings are in the memo: takes it and returns the place behind it.
+ * NULL and nothing done if it is anything else, or not whole in the window.
+ */
+const uint8_t *fr_quick_entry(struct fr *f, const struct fr_value *memo, size_t n_memo,
+			      const uint8_t *s, const uint8_t *end);
+/* To be called before the window moves: puts the frames of the last entry aside. */
+void fr_quick_keep(struct fr *f);
+/* f->frames of the entry that fr_quick_entry took last. */
+void fr_quick_frames(struct fr *f, const struct fr_value *memo, size_t n_memo);
+
 /* The text of f->frames, interned; NO_ID if there are none. */
 uint32_t fr_frames_text(struct fr *f);
 

@@ -57,34 +57,48 @@ int64_t fr_rank_of_path(const char *path)
 	return rank;
 }
 
-/* What is followed by a number and is no host. */
-static const char *const no_hosts[] = {
-	"rank",	   "trace",   "dump",  "fr",   "step", "iter",	"epoch",    "run",     "job",
-	"try",	   "attempt", "t",     "pg",   "test", "case",	"time",	    "date",    "restart",
-	"version", "v",	      "slurm", "nccl", "gloo", "torch", "recorder", "fr_rank", "snapshot",
-	"global",  "world",   "size",  "tp",   "pp",   "dp",	"ep",	    "cp",      "part",
-	"gpu",	   "local",   "pid",   "proc", "task", "tmp",	"log",	    "hang",
+/* How hosts are called, in front of a number. */
+static const char *const host_words[] = {
+	"node", "host", "worker", "compute", "machine", "server", "srv",  "vm",	  "nid",  "cn",
+	"gn",	"pod",	"dgx",	  "hgx",     "ip",	"gpu-",	  "h100", "h200", "a100", "b200",
 };
 
-/* Letters first, a number in it, and the letters before the number are no word of no_hosts. */
-static bool is_host(const char *s, size_t len)
+/* What has a number behind it and is no host, though it begins a dump's name. */
+static const char *const no_hosts[] = {
+	"rank",	 "trace", "dump", "step", "iter",  "iteration", "epoch", "run",	  "job",
+	"try",	 "test",  "case", "time", "date",  "restart",	"exp",	 "slurm", "nccl",
+	"torch", "world", "size", "part", "local", "pid",	"proc",	 "task",  "attempt",
+};
+
+static bool is_word(const char *const *words, size_t n, const char *s, size_t len, bool whole)
 {
-	size_t letters = 0;
-	bool digit = false;
+	for (size_t i = 0; i < n; i++) {
+		size_t l = strlen(words[i]);
+
+		if (l <= len && (l == len || !whole) && !strncasecmp(s, words[i], l))
+			return true;
+	}
+	return false;
+}
+
+/* Letters first and a number in it; a folder only if it is called as hosts are. */
+static bool is_host(const char *s, size_t len, bool folder)
+{
+	size_t letters = 0, digits = 0;
 
 	while (letters < len && is_letter(s[letters]))
 		letters++;
-	if (!letters)
-		return false;
 	for (size_t i = letters; i < len; i++) {
 		if (!is_letter(s[i]) && !is_digit(s[i]) && s[i] != '-' && s[i] != '.')
 			return false;
-		digit = digit || is_digit(s[i]);
+		digits += is_digit(s[i]);
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(no_hosts); i++)
-		if (strlen(no_hosts[i]) == letters && !strncasecmp(s, no_hosts[i], letters))
-			return false;
-	return digit;
+	if (!letters || !digits)
+		return false;
+	if (is_word(host_words, ARRAY_SIZE(host_words), s, len, false))
+		return true;
+	return !folder && letters >= 3 && digits >= 2 &&
+	       !is_word(no_hosts, ARRAY_SIZE(no_hosts), s, letters, true);
 }
 
 bool fr_host_of_path(const char *path, const char **ret, size_t *ret_len)
@@ -92,7 +106,7 @@ bool fr_host_of_path(const char *path, const char **ret, size_t *ret_len)
 	const char *base = base_of(path), *folder;
 	const char *cut = strchr(base, '_');
 
-	if (cut && is_host(base, (size_t)(cut - base))) {
+	if (cut && is_host(base, (size_t)(cut - base), false)) {
 		*ret = base;
 		*ret_len = (size_t)(cut - base);
 		return true;
@@ -101,7 +115,7 @@ bool fr_host_of_path(const char *path, const char **ret, size_t *ret_len)
 		return false;
 	for (folder = base - 1; folder > path && folder[-1] != '/'; folder--)
 		;
-	if (!is_host(folder, (size_t)(base - 1 - folder)))
+	if (!is_host(folder, (size_t)(base - 1 - folder), true))
 		return false;
 	*ret = folder;
 	*ret_len = (size_t)(base - 1 - folder);

@@ -21,11 +21,13 @@ struct pickle {
 	bool stopped;
 };
 
+#define QUICK_BYTES 16 /* at least as long as any opcode of run_quickly */
+
 static const char cut[] = "the dump ends in the middle";
 
 /* --- reading --- */
 
-static uint64_t little(const uint8_t *p, unsigned n)
+static inline uint64_t little(const uint8_t *p, unsigned n)
 {
 	uint64_t v = 0;
 
@@ -408,13 +410,97 @@ static enum fr_end step(struct pickle *p, struct error *e)
 	return bad == cut ? FR_CUT : FR_BROKEN;
 }
 
+/*
+ * The few opcodes that nearly all of a dump is made of, while they lie whole in the window. Stops
+ * in front of any other, and of whatever is not plainly right: step() then decides. A switch and
+ * no table, since a dump of a ring has a hundred opcodes an entry.
+ */
+static void run_quickly(struct pickle *p)
+{
+	struct fr_pile *pile = &p->f->pile;
+	const uint8_t *s = (const uint8_t *)p->w->p, *end = (const uint8_t *)p->w->end;
+	const struct fr_value *memo = p->memo.v;
+	const size_t n_memo = p->memo.n;
+	const uint8_t *next;
+	uint64_t at;
+
+	while (end - s >= QUICK_BYTES && pile->stack.n < pile->stack.cap) {
+		struct fr_value *top = &pile->stack.v[pile->stack.n];
+
+		switch (s[0]) {
+		case 'h':
+		case 'j':
+			at = s[0] == 'h' ? s[1] : little(s + 1, 4);
+			if (at >= n_memo || memo[at].kind == FR_UNSET)
+				goto out;
+			*top = memo[at];
+			s += s[0] == 'h' ? 2 : 5;
+			break;
+		case 'K':
+			*top = fr_int(s[1]);
+			s += 2;
+			break;
+		case 'M':
+			*top = fr_int((int64_t)little(s + 1, 2));
+			s += 3;
+			break;
+		case 'J':
+			*top = fr_int((int32_t)little(s + 1, 4));
+			s += 5;
+			break;
+		case 0x8a:
+			if (s[1] != 8)
+				goto out;
+			*top = fr_int((int64_t)little(s + 2, 8));
+			s += 10;
+			break;
+		case 'N':
+			*top = fr_plain(FR_NONE);
+			s++;
+			break;
+		case 0x88:
+		case 0x89:
+			*top = (struct fr_value){ .kind = FR_BOOL, .n = s[0] == 0x88 };
+			s++;
+			break;
+		case '(':
+			if (fr_pile_mark(pile))
+				goto out;
+			s++;
+			continue;
+		case ']':
+			if (fr_pile_begin(pile, FR_LIST))
+				goto out;
+			s++;
+			continue;
+		case '}':
+			next = fr_quick_entry(p->f, memo, n_memo, s, end);
+			if (!next)
+				goto out;
+			*top = fr_plain(FR_SPENT);
+			s = next;
+			break;
+		default:
+			goto out;
+		}
+		pile->stack.n++;
+	}
+out:
+	fr_quick_keep(p->f);
+	p->w->p = (const char *)s;
+}
+
 enum fr_end fr_pickle_run(struct fr *f, struct error *e)
 {
 	struct pickle p = { .f = f, .w = &f->window };
 	enum fr_end end = FR_WHOLE;
 
-	while (end == FR_WHOLE && !p.stopped)
+	while (end == FR_WHOLE && !p.stopped) {
+		run_quickly(&p);
 		end = step(&p, e);
+	}
+	if (f->n_quick_frames)
+		fr_quick_frames(f, p.memo.v, p.memo.n);
 	free(p.memo.v);
 	return end;
 }

@@ -106,13 +106,22 @@ static const char *object_grow(struct fr_pile *p, struct fr_object *o, size_t n)
 static const char *object_add(struct fr_pile *p, struct fr_object *o, const struct fr_value *v,
 			      size_t n)
 {
-	const char *bad = object_grow(p, o, n);
+	const char *bad = NULL;
 
-	if (!bad && n) {
-		memcpy(&p->cells.v[o->first + o->n], v, n * sizeof(*v));
-		o->n += (uint32_t)n;
+	if (!o->cap && n &&
+	    p->cells.n + n <= FR_CELLS_MAX) { /* filled at once, as nearly all are */
+		vec_grow(&p->cells, n);
+		o->first = (uint32_t)p->cells.n;
+		o->cap = (uint32_t)n;
+		p->cells.n += n;
+	} else {
+		bad = object_grow(p, o, n);
 	}
-	return bad;
+	if (bad || !n)
+		return bad;
+	memcpy(&p->cells.v[o->first + o->n], v, n * sizeof(*v));
+	o->n += (uint32_t)n;
+	return NULL;
 }
 
 /* A container was taken: unless something newer is named in a memo, all that was read since it
@@ -142,10 +151,14 @@ static enum fr_take give(struct fr_pile *p, struct fr_value *v, const struct fr_
 }
 
 /* A dictionary that was filled piece by piece is given when it goes into a list. */
-static void settle(struct fr_pile *p, struct fr_value *v)
+static inline void settle(struct fr_pile *p, struct fr_value *v)
 {
 	size_t n;
-	const struct fr_value *pairs = fr_pile_cells(p, v, FR_DICT, &n);
+	const struct fr_value *pairs;
+
+	if (v->ref >= p->objects.n || p->objects.v[v->ref].shape != FR_DICT)
+		return;
+	pairs = fr_pile_cells(p, v, FR_DICT, &n);
 
 	if (pairs)
 		give(p, v, pairs, n & ~(size_t)1);
@@ -159,24 +172,34 @@ static const char *pop_mark(struct fr_pile *p, size_t *ret)
 	return *ret > p->stack.n ? no_mark : NULL;
 }
 
-static const char *append_from(struct fr_pile *p, size_t from)
+/* Members that are gone already are left out; dictionaries that nobody took yet are given. */
+static size_t append_filter(struct fr_pile *p, size_t from)
 {
 	struct fr_value *v = p->stack.v;
-	struct fr_object *o;
 	size_t kept = from;
-	const char *bad = NULL;
 
-	if (!from || !(o = object_of(p, &v[from - 1])))
-		return v && from && v[from - 1].kind == FR_SPENT ? NULL : no_container;
 	for (size_t i = from; i < p->stack.n; i++) {
 		if (v[i].kind == FR_OBJECT)
 			settle(p, &v[i]);
 		if (v[i].kind != FR_SPENT)
 			v[kept++] = v[i];
 	}
+	return kept - from;
+}
+
+static const char *append_from(struct fr_pile *p, size_t from)
+{
+	struct fr_value *v = p->stack.v;
+	struct fr_object *o = from ? object_of(p, &v[from - 1]) : NULL;
+	const char *bad = NULL;
+	size_t n;
+
+	if (!o)
+		return from && v[from - 1].kind == FR_SPENT ? NULL : no_container;
+	n = append_filter(p, from);
 	o = object_of(p, &v[from - 1]);
-	if (o && (o->shape == FR_LIST || o->shape == FR_TUPLE))
-		bad = object_add(p, o, &v[from], kept - from);
+	if (o && (o->shape == FR_LIST || o->shape == FR_TUPLE) && n)
+		bad = object_add(p, o, &v[from], n);
 	p->stack.n = from;
 	return bad;
 }
