@@ -209,13 +209,13 @@ class Log:
             self.say(t, rank, (f'[rank{rank}]: ' if version(self.torch) >= (2, 2) else '') + x, prefixed=False)
 
     # --- writing ---
-    def write(self, folder, how=None):
+    def write(self, folder, how=None, prefix=None):
         """One file, one a node, or one a rank; with a launcher's prefix or none."""
         rng, job = self.rng, self.job
         how = how or rng.choice(['one', 'one', 'nodes', 'ranks'] if job.world <= 64 else ['one', 'nodes'])
         if how == 'nodes' and len(job.hosts) == 1:
             how = 'one'
-        prefix = rng.choice(['none', 'none', 'rank', 'srun', 'default'] if how != 'ranks' else ['none'])
+        prefix = prefix or rng.choice(['none', 'none', 'rank', 'srun', 'default'] if how != 'ranks' else ['none'])
         if prefix == 'default' and len(job.hosts) > 1 or self.framework == 'tqdm' and prefix == 'none':
             prefix = 'rank'
         if version(self.torch) < (2, 2) and prefix == 'none' and how != 'ranks':
