@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fr_inside.h - what the parts of the Flight Recorder reader share. */
 #pragma once
-#include "base/buf.h"
-#include "model/testimony.h"
-#include "read/fr_pile.h"
-#include "read/json_scan.h"
+#include "read/pile.h"
 
-#define FR_ENTRIES_MAX	(1u << 20)
-#define FR_GROUPS_MAX	(1u << 16) /* of one rank; a pg_id beyond it is not mapped */
-#define FR_FRAMES_MAX	64u	   /* of one stack; those outermost are left out */
-#define FR_SIZES_MAX	4096u	   /* characters of an operation's sizes as text */
-#define FR_WINDOW_BYTES ((size_t)128 << 10)
+#define FR_ENTRIES_MAX (1u << 20)
+#define FR_GROUPS_MAX  (1u << 16) /* of one rank; a pg_id beyond it is not mapped */
+#define FR_FRAMES_MAX  64u	  /* of one stack; those outermost are left out */
+#define FR_SIZES_MAX   4096u	  /* characters of an operation's sizes as text */
 
 /* Keys and words that are understood; their number is their id in the testimony's names. */
 #define FR_WORDS(X)                                                                                \
@@ -61,22 +57,7 @@
 enum fr_word { FR_WORDS(FR_WORD_ID) FR_N_WORDS };
 #undef FR_WORD_ID
 
-_Static_assert(FR_N_WORDS <= 64, "a bit for each");
-
-/* The values of a dictionary by their keys. */
-struct fr_slots {
-	uint64_t seen;
-	const struct fr_value *at[FR_N_WORDS]; /* only where seen */
-};
-static inline const struct fr_value *fr_slot(const struct fr_slots *s, enum fr_word key)
-{
-	return s->seen >> key & 1 ? s->at[key] : NULL;
-}
-static inline void fr_slot_set(struct fr_slots *s, uint32_t key, const struct fr_value *v)
-{
-	s->seen |= (uint64_t)1 << key;
-	s->at[key] = v;
-}
+_Static_assert(FR_N_WORDS <= PILE_WORDS_MAX, "a slot for each");
 
 struct fr_frame {
 	uint32_t function, file;
@@ -110,14 +91,9 @@ static inline bool fr_making_add(struct fr_making *m, int64_t v)
 }
 
 struct fr {
-	struct testimony *t;
-	struct read_stats *stats;
-	struct fr_pile pile;
-	struct json_window window;
-	struct buf text;     /* scratch */
-	uint64_t text_bytes; /* of strings taken so far */
-	bool header;	     /* the dump's own dictionary was met */
-	bool told_group;     /* of a default group: its members are the world */
+	struct pile_reader r;
+	bool header;	 /* the dump's own dictionary was met */
+	bool told_group; /* of a default group: its members are the world */
 	VEC(struct fr_raw_status) status;
 	VEC(uint32_t) group_of_pg; /* by pg_id: row + 1 */
 	VEC(uint32_t) configured;  /* groups of pg_config */
@@ -132,25 +108,13 @@ struct fr {
 	size_t quick_len;
 };
 
-/* How a front end came to its end. */
-enum fr_end {
-	FR_WHOLE,
-	FR_CUT,	    /* the text ends in the middle */
-	FR_BROKEN,  /* it makes no sense from here on */
-	FR_REFUSED, /* a pickle that is more than data */
-};
-/* Both read from f->window to the end of the dump; what is wrong goes to e, with its offset. */
-enum fr_end fr_pickle_run(struct fr *f, struct error *e);
-enum fr_end fr_json_run(struct fr *f, struct error *e);
+/* Reads from the window to the end of the pickle; what is wrong goes to e, with its offset. */
+enum pile_end fr_pickle_run(struct fr *f, struct error *e);
 
-/* A string's value: FR_UNKNOWN and counted if it is beyond the limits. */
-struct fr_value fr_text(struct fr *f, const char *s, size_t len);
-/* What a value says as a number: digits in a string too; `otherwise` if it is none. */
-int64_t fr_number(const struct fr *f, const struct fr_value *v, int64_t otherwise);
 /* An ended dictionary that is an entry of the ring; group and signature: rows, NO_ID if they are to
    be made of the slots. True: the entry is not done, its frames are wanted. */
-bool fr_entry(struct fr *f, const struct fr_slots *slots, uint32_t group, uint32_t signature);
-void fr_entry_frames(struct fr *f, const struct fr_value *items, size_t n);
+bool fr_entry(struct fr *f, const struct pile_slots *slots, uint32_t group, uint32_t signature);
+void fr_entry_frames(struct fr *f, const struct pile_value *items, size_t n);
 /* The row of a signature that was made of this before; NO_ID. */
 uint32_t fr_making_find(const struct fr *f, const struct fr_making *m);
 /* The row of a group that the rank's pg_id meant before; NO_ID. */
@@ -159,12 +123,12 @@ uint32_t fr_group_find(const struct fr *f, int64_t pg_id, uint32_t name, uint32_
  * An entry, at s, all of whose strings are in the memo: takes it and returns the place behind it.
  * NULL and nothing done if it is anything else, or not whole in the window.
  */
-const uint8_t *fr_quick_entry(struct fr *f, const struct fr_value *memo, size_t n_memo,
+const uint8_t *fr_quick_entry(struct fr *f, const struct pile_value *memo, size_t n_memo,
 			      const uint8_t *s, const uint8_t *end);
 /* To be called before the window moves: puts the frames of the last entry aside. */
 void fr_quick_keep(struct fr *f);
 /* f->frames of the entry that fr_quick_entry took last. */
-void fr_quick_frames(struct fr *f, const struct fr_value *memo, size_t n_memo);
+void fr_quick_frames(struct fr *f, const struct pile_value *memo, size_t n_memo);
 
 /* The text of f->frames, interned; NO_ID if there are none. */
 uint32_t fr_frames_text(struct fr *f);

@@ -14,7 +14,7 @@
 struct pickle {
 	struct fr *f;
 	struct json_window *w;
-	VEC(struct fr_value) memo;
+	VEC(struct pile_value) memo;
 	uint32_t n_memos; /* that were put */
 	uint64_t start;	  /* where the opcode stands */
 	uint64_t needed;  /* bytes that the text ended short of */
@@ -50,24 +50,24 @@ static const char *pass(struct pickle *p, uint64_t len)
 	return NULL;
 }
 
-static const char *push(struct pickle *p, struct fr_value v)
+static const char *push(struct pickle *p, struct pile_value v)
 {
-	return fr_pile_push(&p->f->pile, v);
+	return pile_push(&p->f->r.pile, v);
 }
 
 static const char *push_text(struct pickle *p, uint64_t len)
 {
-	struct fr_value v = fr_plain(FR_UNKNOWN);
+	struct pile_value v = pile_plain(PILE_UNKNOWN);
 
-	if (len > FR_STRING_MAX) {
+	if (len > PILE_STRING_MAX) {
 		const char *bad = pass(p, len);
 
-		p->f->stats->skipped[SKIP_TOO_LONG] += !bad;
+		p->f->r.stats->skipped[SKIP_TOO_LONG] += !bad;
 		return bad ? bad : push(p, v);
 	}
 	if (json_window_need(p->w, len) < len)
 		return cut;
-	v = fr_text(p->f, p->w->p, len);
+	v = pile_text(&p->f->r, p->w->p, len);
 	p->w->p += len;
 	return push(p, v);
 }
@@ -76,23 +76,23 @@ static const char *push_text(struct pickle *p, uint64_t len)
 
 static const char *memo_put(struct pickle *p, uint64_t at)
 {
-	const struct fr_value *v = fr_pile_keep(&p->f->pile);
+	const struct pile_value *v = pile_keep(&p->f->r.pile);
 
 	/* Picklers number what they name from 0 on; a gap is no pickler's. */
 	if (!v)
 		return "a name for nothing";
-	if (at >= FR_MEMO_MAX || at > p->memo.n + 4096)
+	if (at >= PILE_MEMO_MAX || at > p->memo.n + 4096)
 		return "a memo number that no pickler gives";
 	while (p->memo.n <= at)
-		*vec_push(&p->memo) = fr_plain(FR_UNSET);
-	p->n_memos += p->memo.v[at].kind == FR_UNSET;
+		*vec_push(&p->memo) = pile_plain(PILE_UNSET);
+	p->n_memos += p->memo.v[at].kind == PILE_UNSET;
 	p->memo.v[at] = *v;
 	return NULL;
 }
 
 static const char *memo_get(struct pickle *p, uint64_t at)
 {
-	if (at >= p->memo.n || p->memo.v[at].kind == FR_UNSET)
+	if (at >= p->memo.n || p->memo.v[at].kind == PILE_UNSET)
 		return "a memo that was never put";
 	return push(p, p->memo.v[at]);
 }
@@ -119,24 +119,24 @@ OPCODE(op_stop)
 OPCODE(op_mark)
 {
 	UNUSED_ARG;
-	return fr_pile_mark(&p->f->pile);
+	return pile_mark(&p->f->r.pile);
 }
 
 OPCODE(op_pop)
 {
 	UNUSED_ARG;
-	return fr_pile_pop(&p->f->pile);
+	return pile_pop(&p->f->r.pile);
 }
 
 OPCODE(op_pop_mark)
 {
 	UNUSED_ARG;
-	return fr_pile_pop_marked(&p->f->pile);
+	return pile_pop_marked(&p->f->r.pile);
 }
 
 OPCODE(op_dup)
 {
-	const struct fr_value *v = fr_pile_keep(&p->f->pile);
+	const struct pile_value *v = pile_keep(&p->f->r.pile);
 
 	UNUSED_ARG;
 	return v ? push(p, *v) : "a copy of nothing";
@@ -145,29 +145,29 @@ OPCODE(op_dup)
 OPCODE(op_none)
 {
 	UNUSED_ARG;
-	return push(p, fr_plain(FR_NONE));
+	return push(p, pile_plain(PILE_NONE));
 }
 
 OPCODE(op_true)
 {
 	UNUSED_ARG;
-	return push(p, (struct fr_value){ .kind = FR_BOOL, .n = 1 });
+	return push(p, (struct pile_value){ .kind = PILE_BOOL, .n = 1 });
 }
 
 OPCODE(op_false)
 {
 	UNUSED_ARG;
-	return push(p, (struct fr_value){ .kind = FR_BOOL });
+	return push(p, (struct pile_value){ .kind = PILE_BOOL });
 }
 
 OPCODE(op_unsigned)
 {
-	return push(p, fr_int((int64_t)little(arg, n_arg)));
+	return push(p, pile_int((int64_t)little(arg, n_arg)));
 }
 
 OPCODE(op_int32)
 {
-	return push(p, fr_int((int32_t)little(arg, n_arg)));
+	return push(p, pile_int((int32_t)little(arg, n_arg)));
 }
 
 /* Two's complement of any length; beyond 64 bits there is nothing to say in a dump. */
@@ -178,8 +178,8 @@ static const char *push_long(struct pickle *p, uint64_t len)
 	if (len > 8) {
 		const char *bad = pass(p, len);
 
-		p->f->stats->skipped[SKIP_BAD_NUMBER] += !bad;
-		return bad ? bad : push(p, fr_plain(FR_UNKNOWN));
+		p->f->r.stats->skipped[SKIP_BAD_NUMBER] += !bad;
+		return bad ? bad : push(p, pile_plain(PILE_UNKNOWN));
 	}
 	if (json_window_need(p->w, len) < len)
 		return cut;
@@ -187,7 +187,7 @@ static const char *push_long(struct pickle *p, uint64_t len)
 	if (len && len < 8 && v >> (8 * len - 1))
 		v |= ~0ull << (8 * len);
 	p->w->p += len;
-	return push(p, fr_int((int64_t)v));
+	return push(p, pile_int((int64_t)v));
 }
 
 OPCODE(op_long)
@@ -201,7 +201,7 @@ OPCODE(op_float)
 
 	for (unsigned i = 0; i < n_arg; i++)
 		bits = bits << 8 | arg[i];
-	return push(p, (struct fr_value){ .kind = FR_FLOAT, .n = (int64_t)bits });
+	return push(p, (struct pile_value){ .kind = PILE_FLOAT, .n = (int64_t)bits });
 }
 
 OPCODE(op_text)
@@ -213,7 +213,7 @@ OPCODE(op_bytes)
 {
 	const char *bad = pass(p, little(arg, n_arg));
 
-	return bad ? bad : push(p, fr_plain(FR_UNKNOWN));
+	return bad ? bad : push(p, pile_plain(PILE_UNKNOWN));
 }
 
 OPCODE(op_put)
@@ -235,67 +235,67 @@ OPCODE(op_get)
 OPCODE(op_empty_dict)
 {
 	UNUSED_ARG;
-	return fr_pile_begin(&p->f->pile, FR_DICT);
+	return pile_begin(&p->f->r.pile, PILE_DICT);
 }
 
 OPCODE(op_empty_list)
 {
 	UNUSED_ARG;
-	return fr_pile_begin(&p->f->pile, FR_LIST);
+	return pile_begin(&p->f->r.pile, PILE_LIST);
 }
 
 OPCODE(op_append)
 {
 	UNUSED_ARG;
-	return fr_pile_append(&p->f->pile);
+	return pile_append(&p->f->r.pile);
 }
 
 OPCODE(op_appends)
 {
 	UNUSED_ARG;
-	return fr_pile_append_marked(&p->f->pile);
+	return pile_append_marked(&p->f->r.pile);
 }
 
 OPCODE(op_setitem)
 {
 	UNUSED_ARG;
-	return fr_pile_set(&p->f->pile);
+	return pile_set(&p->f->r.pile);
 }
 
 OPCODE(op_setitems)
 {
 	UNUSED_ARG;
-	return fr_pile_set_marked(&p->f->pile);
+	return pile_set_marked(&p->f->r.pile);
 }
 
 OPCODE(op_tuple0)
 {
 	UNUSED_ARG;
-	return fr_pile_pack(&p->f->pile, FR_TUPLE, 0);
+	return pile_pack(&p->f->r.pile, PILE_TUPLE, 0);
 }
 
 OPCODE(op_tuple1)
 {
 	UNUSED_ARG;
-	return fr_pile_pack(&p->f->pile, FR_TUPLE, 1);
+	return pile_pack(&p->f->r.pile, PILE_TUPLE, 1);
 }
 
 OPCODE(op_tuple2)
 {
 	UNUSED_ARG;
-	return fr_pile_pack(&p->f->pile, FR_TUPLE, 2);
+	return pile_pack(&p->f->r.pile, PILE_TUPLE, 2);
 }
 
 OPCODE(op_tuple3)
 {
 	UNUSED_ARG;
-	return fr_pile_pack(&p->f->pile, FR_TUPLE, 3);
+	return pile_pack(&p->f->r.pile, PILE_TUPLE, 3);
 }
 
 OPCODE(op_tuple)
 {
 	UNUSED_ARG;
-	return fr_pile_pack_marked(&p->f->pile, FR_TUPLE);
+	return pile_pack_marked(&p->f->r.pile, PILE_TUPLE);
 }
 
 /* --- the table --- */
@@ -371,7 +371,7 @@ static const struct opcode opcodes[256] = {
 
 /* --- the machine --- */
 
-static enum fr_end step(struct pickle *p, struct error *e)
+static enum pile_end step(struct pickle *p, struct error *e)
 {
 	const struct opcode *o;
 	const char *bad;
@@ -382,19 +382,19 @@ static enum fr_end step(struct pickle *p, struct error *e)
 	p->start = json_window_at(p->w, p->w->p);
 	if (!left) {
 		error_set(e, 0, "offset %" PRIu64 ": %s", p->start, cut);
-		return FR_CUT;
+		return PILE_CUT;
 	}
 	code = (uint8_t)*p->w->p;
 	o = &opcodes[code];
 	if (!o->name) {
 		error_set(e, 0, "offset %" PRIu64 ": byte 0x%02x is no opcode of a dump", p->start,
 			  code);
-		return FR_BROKEN;
+		return PILE_BROKEN;
 	}
 	if (o->refused) {
 		error_set(e, 0, "offset %" PRIu64 ": %s would %s: refused, nothing was run",
 			  p->start, o->name, o->refused);
-		return FR_REFUSED;
+		return PILE_REFUSED;
 	}
 	if (left < 1u + o->n_arg && json_window_need(p->w, 1u + o->n_arg) < 1u + o->n_arg) {
 		bad = cut;
@@ -404,10 +404,10 @@ static enum fr_end step(struct pickle *p, struct error *e)
 		bad = o->run(p, arg, o->n_arg);
 	}
 	if (!bad)
-		return FR_WHOLE;
+		return PILE_WHOLE;
 	error_set(e, 0, bad == cut ? "offset %" PRIu64 ": %s" : "offset %" PRIu64 ": %s (%s)",
 		  p->start, bad, o->name);
-	return bad == cut ? FR_CUT : FR_BROKEN;
+	return bad == cut ? PILE_CUT : PILE_BROKEN;
 }
 
 /*
@@ -417,59 +417,59 @@ static enum fr_end step(struct pickle *p, struct error *e)
  */
 static void run_quickly(struct pickle *p)
 {
-	struct fr_pile *pile = &p->f->pile;
+	struct pile *pile = &p->f->r.pile;
 	const uint8_t *s = (const uint8_t *)p->w->p, *end = (const uint8_t *)p->w->end;
-	const struct fr_value *memo = p->memo.v;
+	const struct pile_value *memo = p->memo.v;
 	const size_t n_memo = p->memo.n;
 	const uint8_t *next;
 	uint64_t at;
 
 	while (end - s >= QUICK_BYTES && pile->stack.n < pile->stack.cap) {
-		struct fr_value *top = &pile->stack.v[pile->stack.n];
+		struct pile_value *top = &pile->stack.v[pile->stack.n];
 
 		switch (s[0]) {
 		case 'h':
 		case 'j':
 			at = s[0] == 'h' ? s[1] : little(s + 1, 4);
-			if (at >= n_memo || memo[at].kind == FR_UNSET)
+			if (at >= n_memo || memo[at].kind == PILE_UNSET)
 				goto out;
 			*top = memo[at];
 			s += s[0] == 'h' ? 2 : 5;
 			break;
 		case 'K':
-			*top = fr_int(s[1]);
+			*top = pile_int(s[1]);
 			s += 2;
 			break;
 		case 'M':
-			*top = fr_int((int64_t)little(s + 1, 2));
+			*top = pile_int((int64_t)little(s + 1, 2));
 			s += 3;
 			break;
 		case 'J':
-			*top = fr_int((int32_t)little(s + 1, 4));
+			*top = pile_int((int32_t)little(s + 1, 4));
 			s += 5;
 			break;
 		case 0x8a:
 			if (s[1] != 8)
 				goto out;
-			*top = fr_int((int64_t)little(s + 2, 8));
+			*top = pile_int((int64_t)little(s + 2, 8));
 			s += 10;
 			break;
 		case 'N':
-			*top = fr_plain(FR_NONE);
+			*top = pile_plain(PILE_NONE);
 			s++;
 			break;
 		case 0x88:
 		case 0x89:
-			*top = (struct fr_value){ .kind = FR_BOOL, .n = s[0] == 0x88 };
+			*top = (struct pile_value){ .kind = PILE_BOOL, .n = s[0] == 0x88 };
 			s++;
 			break;
 		case '(':
-			if (fr_pile_mark(pile))
+			if (pile_mark(pile))
 				goto out;
 			s++;
 			continue;
 		case ']':
-			if (fr_pile_begin(pile, FR_LIST))
+			if (pile_begin(pile, PILE_LIST))
 				goto out;
 			s++;
 			continue;
@@ -477,7 +477,7 @@ static void run_quickly(struct pickle *p)
 			next = fr_quick_entry(p->f, memo, n_memo, s, end);
 			if (!next)
 				goto out;
-			*top = fr_plain(FR_SPENT);
+			*top = pile_plain(PILE_SPENT);
 			s = next;
 			break;
 		default:
@@ -490,12 +490,12 @@ out:
 	p->w->p = (const char *)s;
 }
 
-enum fr_end fr_pickle_run(struct fr *f, struct error *e)
+enum pile_end fr_pickle_run(struct fr *f, struct error *e)
 {
-	struct pickle p = { .f = f, .w = &f->window };
-	enum fr_end end = FR_WHOLE;
+	struct pickle p = { .f = f, .w = &f->r.window };
+	enum pile_end end = PILE_WHOLE;
 
-	while (end == FR_WHOLE && !p.stopped) {
+	while (end == PILE_WHOLE && !p.stopped) {
 		run_quickly(&p);
 		end = step(&p, e);
 	}

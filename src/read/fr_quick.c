@@ -14,7 +14,7 @@
 
 struct quick {
 	struct fr *f;
-	const struct fr_value *memo;
+	const struct pile_value *memo;
 	size_t n_memo;
 	const uint8_t *s, *end;
 };
@@ -35,7 +35,7 @@ static inline bool there(const struct quick *q)
 }
 
 /* What the memo holds where the opcode at q->s points; NULL: it is no such opcode. */
-static inline const struct fr_value *named(struct quick *q)
+static inline const struct pile_value *named(struct quick *q)
 {
 	uint32_t at;
 
@@ -51,41 +51,41 @@ static inline const struct fr_value *named(struct quick *q)
 	return at < q->n_memo ? &q->memo[at] : NULL;
 }
 
-static bool scalar(struct quick *q, struct fr_value *ret)
+static bool scalar(struct quick *q, struct pile_value *ret)
 {
-	const struct fr_value *v;
+	const struct pile_value *v;
 
 	switch (*q->s) {
 	case 'K':
-		*ret = fr_int(q->s[1]);
+		*ret = pile_int(q->s[1]);
 		q->s += 2;
 		return true;
 	case 'M':
-		*ret = fr_int(q->s[1] | q->s[2] << 8);
+		*ret = pile_int(q->s[1] | q->s[2] << 8);
 		q->s += 3;
 		return true;
 	case 'J':
-		*ret = fr_int((int32_t)load32(q->s + 1));
+		*ret = pile_int((int32_t)load32(q->s + 1));
 		q->s += 5;
 		return true;
 	case 0x8a:
 		if (q->s[1] != 8)
 			return false;
-		*ret = fr_int(load64(q->s + 2));
+		*ret = pile_int(load64(q->s + 2));
 		q->s += 10;
 		return true;
 	case 'N':
-		*ret = fr_plain(FR_NONE);
+		*ret = pile_plain(PILE_NONE);
 		q->s++;
 		return true;
 	case 0x88:
 	case 0x89:
-		*ret = (struct fr_value){ .kind = FR_BOOL, .n = *q->s == 0x88 };
+		*ret = (struct pile_value){ .kind = PILE_BOOL, .n = *q->s == 0x88 };
 		q->s++;
 		return true;
 	default:
 		v = named(q);
-		if (!v || v->kind != FR_STRING)
+		if (!v || v->kind != PILE_STRING)
 			return false;
 		*ret = *v;
 		return true;
@@ -101,7 +101,7 @@ static inline bool list_begins(struct quick *q)
 }
 
 /* A list of numbers or strings, as making_list of fr_entry.c writes it. */
-static bool flat_list(struct quick *q, enum fr_kind leaf, struct fr_making *m)
+static bool flat_list(struct quick *q, enum pile_kind leaf, struct fr_making *m)
 {
 	uint32_t at = m->n;
 	int64_t n = 0;
@@ -109,10 +109,10 @@ static bool flat_list(struct quick *q, enum fr_kind leaf, struct fr_making *m)
 	if (!list_begins(q) || !fr_making_add(m, 0))
 		return false;
 	for (; there(q) && *q->s != 'e'; n++) {
-		struct fr_value v;
+		struct pile_value v;
 
 		if (!scalar(q, &v) || v.kind != (uint32_t)leaf ||
-		    !fr_making_add(m, leaf == FR_INT ? v.n : v.ref))
+		    !fr_making_add(m, leaf == PILE_INT ? v.n : v.ref))
 			return false;
 	}
 	m->words[at] = n;
@@ -127,7 +127,7 @@ static bool list_of_lists(struct quick *q, struct fr_making *m)
 	if (!list_begins(q) || !fr_making_add(m, 0))
 		return false;
 	for (; there(q) && *q->s != 'e'; n++)
-		if (!flat_list(q, FR_INT, m))
+		if (!flat_list(q, PILE_INT, m))
 			return false;
 	m->words[at] = n;
 	return there(q) && *q->s++ == 'e';
@@ -159,10 +159,10 @@ static bool frames(struct quick *q, const uint8_t **ret, size_t *ret_n)
 
 static bool group(struct quick *q, uint32_t *ret_name, uint32_t *ret_desc)
 {
-	const struct fr_value *name, *desc;
+	const struct pile_value *name, *desc;
 
 	if (!(name = named(q)) || !there(q) || !(desc = named(q)) || !there(q) ||
-	    name->kind != FR_STRING || desc->kind != FR_STRING || *q->s++ != 0x86)
+	    name->kind != PILE_STRING || desc->kind != PILE_STRING || *q->s++ != 0x86)
 		return false;
 	*ret_name = name->ref;
 	*ret_desc = desc->ref;
@@ -170,8 +170,8 @@ static bool group(struct quick *q, uint32_t *ret_name, uint32_t *ret_desc)
 }
 
 struct met {
-	struct fr_slots slots;
-	struct fr_value values[FR_N_WORDS];
+	struct pile_slots slots;
+	struct pile_value values[FR_N_WORDS];
 	struct fr_making making;
 	uint32_t name, desc; /* of the group */
 	const uint8_t *frames;
@@ -187,7 +187,7 @@ static bool member(struct quick *q, struct met *m, uint32_t key)
 		[FR_KEY_OUTPUT_SIZES] = 3,
 		[FR_KEY_OUTPUT_DTYPES] = 4,
 	};
-	struct fr_value passed;
+	struct pile_value passed;
 
 	if (key >= FR_N_WORDS)
 		return scalar(q, &passed);
@@ -200,11 +200,11 @@ static bool member(struct quick *q, struct met *m, uint32_t key)
 			return false;
 		m->making.row++;
 		return order[key] % 2 ? list_of_lists(q, &m->making)
-				      : flat_list(q, FR_STRING, &m->making);
+				      : flat_list(q, PILE_STRING, &m->making);
 	}
 	if (!scalar(q, &m->values[key]))
 		return false;
-	fr_slot_set(&m->slots, key, &m->values[key]);
+	pile_slot_set(&m->slots, key, &m->values[key]);
 	return true;
 }
 
@@ -217,16 +217,16 @@ void fr_quick_keep(struct fr *f)
 	f->quick_at = NULL;
 }
 
-void fr_quick_frames(struct fr *f, const struct fr_value *memo, size_t n_memo)
+void fr_quick_frames(struct fr *f, const struct pile_value *memo, size_t n_memo)
 {
-	struct fr_value items[FR_FRAMES_MAX];
+	struct pile_value items[FR_FRAMES_MAX];
 	uint8_t padded[sizeof(f->quick_frames) + OPCODE_MAX] = { 0 };
 	struct quick q = { f, memo, n_memo, padded, padded + f->n_quick_frames };
 	size_t n = 0;
 
 	memcpy(padded, f->quick_frames, f->n_quick_frames);
 	while (q.s < q.end && n < FR_FRAMES_MAX) {
-		const struct fr_value *v = named(&q);
+		const struct pile_value *v = named(&q);
 
 		if (!v)
 			break;
@@ -235,7 +235,7 @@ void fr_quick_frames(struct fr *f, const struct fr_value *memo, size_t n_memo)
 	fr_entry_frames(f, items, n);
 }
 
-const uint8_t *fr_quick_entry(struct fr *f, const struct fr_value *memo, size_t n_memo,
+const uint8_t *fr_quick_entry(struct fr *f, const struct pile_value *memo, size_t n_memo,
 			      const uint8_t *s, const uint8_t *end)
 {
 	struct quick q = { f, memo, n_memo, s + 2, end };
@@ -250,16 +250,16 @@ const uint8_t *fr_quick_entry(struct fr *f, const struct fr_value *memo, size_t 
 	m.frames = NULL;
 	m.n_frames = 0;
 	while (there(&q) && *q.s != 'u') {
-		const struct fr_value *key = named(&q);
+		const struct pile_value *key = named(&q);
 
-		if (!key || key->kind != FR_STRING || !there(&q) || !member(&q, &m, key->ref))
+		if (!key || key->kind != PILE_STRING || !there(&q) || !member(&q, &m, key->ref))
 			return NULL;
 	}
 	if (!there(&q) || m.making.row != 4 || m.name == NO_ID)
 		return NULL;
-	if (!fr_slot(&m.slots, FR_KEY_PROFILING_NAME) || !fr_slot(&m.slots, FR_KEY_PG_ID) ||
-	    m.values[FR_KEY_PROFILING_NAME].kind != FR_STRING ||
-	    m.values[FR_KEY_PG_ID].kind != FR_INT ||
+	if (!pile_slot(&m.slots, FR_KEY_PROFILING_NAME) || !pile_slot(&m.slots, FR_KEY_PG_ID) ||
+	    m.values[FR_KEY_PROFILING_NAME].kind != PILE_STRING ||
+	    m.values[FR_KEY_PG_ID].kind != PILE_INT ||
 	    !fr_making_add(&m.making, m.values[FR_KEY_PROFILING_NAME].ref))
 		return NULL;
 	signature = fr_making_find(f, &m.making);
@@ -272,7 +272,7 @@ const uint8_t *fr_quick_entry(struct fr *f, const struct fr_value *memo, size_t 
 	if (fr_entry(f, &m.slots, row, signature) && m.frames) {
 		fr_quick_keep(f);
 		fr_quick_frames(f, memo, n_memo);
-		f->t->entries.v[f->t->entries.n - 1].frames = fr_frames_text(f);
+		f->r.t->entries.v[f->r.t->entries.n - 1].frames = fr_frames_text(f);
 	}
 	return q.s + 1;
 }

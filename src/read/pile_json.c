@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fr_json.c - the JSON twin of a dump, and JSON that people made of pickles: pushes onto the same
- * pile.
+ * pile_json.c - JSON of dumps, whole or damaged, as pushes onto the pile.
  *
  * Commas and colons carry nothing that the places of values do not, so they are passed over; a
  * missing one does no harm.
  */
-#include "read/fr_inside.h"
 #include "read/json_fast.h"
+#include "read/pile.h"
 
 #define NUMBER_MAX 64u /* characters of a number or word */
 
 struct json {
-	struct fr *f;
+	struct pile_reader *r;
 	struct json_window *w;
 	uint64_t objects; /* a bit for each open bracket, the innermost lowest: it is an object */
 	bool done;
@@ -49,37 +48,37 @@ static const char *pass_string(struct json_window *w)
 static const char *push_string(struct json *j)
 {
 	struct json_window *w = j->w;
-	struct fr_value v = fr_plain(FR_UNKNOWN);
+	struct pile_value v = pile_plain(PILE_UNKNOWN);
 	bool plain;
 	const char *q = string_end(w, &plain);
 
-	if (!q || (size_t)(q - w->p) > FR_STRING_MAX) {
+	if (!q || (size_t)(q - w->p) > PILE_STRING_MAX) {
 		const char *bad = pass_string(w);
 
-		j->f->stats->skipped[SKIP_TOO_LONG] += !bad;
-		return bad ? bad : fr_pile_push(&j->f->pile, v);
+		j->r->stats->skipped[SKIP_TOO_LONG] += !bad;
+		return bad ? bad : pile_push(&j->r->pile, v);
 	}
 	if (plain) {
-		v = fr_text(j->f, w->p + 1, (size_t)(q - w->p - 1));
+		v = pile_text(j->r, w->p + 1, (size_t)(q - w->p - 1));
 	} else {
-		struct buf *b = &j->f->text;
+		struct buf *b = &j->r->text;
 		bool bad;
 		size_t len = (size_t)(q - w->p - 1);
 
 		b->len = 0;
 		buf_put(b, w->p + 1, len); /* room; what is written is never longer */
 		len = json_unescape((char *)b->data, w->p + 1, len, &bad);
-		j->f->stats->skipped[SKIP_BAD_TEXT] += bad;
-		v = fr_text(j->f, (const char *)b->data, len);
+		j->r->stats->skipped[SKIP_BAD_TEXT] += bad;
+		v = pile_text(j->r, (const char *)b->data, len);
 	}
 	w->p = q + 1;
-	return fr_pile_push(&j->f->pile, v);
+	return pile_push(&j->r->pile, v);
 }
 
 static const char *push_word(struct json *j)
 {
 	struct json_window *w = j->w;
-	struct fr_value v = fr_plain(FR_UNKNOWN);
+	struct pile_value v = pile_plain(PILE_UNKNOWN);
 	char text[NUMBER_MAX + 1], *end;
 	size_t left = json_window_need(w, NUMBER_MAX), n = 0;
 
@@ -93,47 +92,47 @@ static const char *push_word(struct json *j)
 	memcpy(text, w->p, n);
 	text[n] = 0;
 	if (!strcmp(text, "null")) {
-		v = fr_plain(FR_NONE);
+		v = pile_plain(PILE_NONE);
 	} else if (!strcmp(text, "true") || !strcmp(text, "false")) {
-		v = (struct fr_value){ .kind = FR_BOOL, .n = *text == 't' };
+		v = (struct pile_value){ .kind = PILE_BOOL, .n = *text == 't' };
 	} else {
 		errno = 0;
-		v = fr_int(strtoll(text, &end, 10));
+		v = pile_int(strtoll(text, &end, 10));
 		if (*end || errno) {
 			double d = strtod(text, &end);
 
-			v = fr_plain(FR_UNKNOWN);
+			v = pile_plain(PILE_UNKNOWN);
 			if (end == text)
 				return "neither a value nor an end";
 			if (!*end) {
-				v.kind = FR_FLOAT;
+				v.kind = PILE_FLOAT;
 				memcpy(&v.n, &d, sizeof(d));
 			}
 		}
 	}
 	w->p += n;
-	return fr_pile_push(&j->f->pile, v);
+	return pile_push(&j->r->pile, v);
 }
 
 static const char *open_bracket(struct json *j, bool object)
 {
-	const char *bad = fr_pile_begin(&j->f->pile, object ? FR_DICT : FR_LIST);
+	const char *bad = pile_begin(&j->r->pile, object ? PILE_DICT : PILE_LIST);
 
 	j->w->p++;
 	j->objects = j->objects << 1 | object;
-	return bad ? bad : fr_pile_mark(&j->f->pile);
+	return bad ? bad : pile_mark(&j->r->pile);
 }
 
 static const char *close_bracket(struct json *j, bool object)
 {
-	struct fr_pile *p = &j->f->pile;
+	struct pile *p = &j->r->pile;
 	const char *bad;
 
 	if (!p->n_marks)
 		return "an end without a beginning";
 	if ((j->objects & 1) != object)
 		return "an end of another kind than its beginning";
-	bad = object ? fr_pile_set_marked(p) : fr_pile_append_marked(p);
+	bad = object ? pile_set_marked(p) : pile_append_marked(p);
 	j->w->p++;
 	j->objects >>= 1;
 	j->done = !p->n_marks;
@@ -160,15 +159,15 @@ static const char *token(struct json *j)
 	return push_word(j);
 }
 
-enum fr_end fr_json_run(struct fr *f, struct error *e)
+enum pile_end pile_json_run(struct pile_reader *r, struct error *e)
 {
-	struct json j = { .f = f, .w = &f->window };
+	struct json j = { .r = r, .w = &r->window };
 	const char *bad = NULL;
 
 	while (!j.done && !bad)
 		bad = token(&j);
 	if (!bad)
-		return FR_WHOLE;
+		return PILE_WHOLE;
 	error_set(e, 0, "offset %" PRIu64 ": %s", json_window_at(j.w, j.w->p), bad);
-	return bad == cut ? FR_CUT : FR_BROKEN;
+	return bad == cut ? PILE_CUT : PILE_BROKEN;
 }
