@@ -13,7 +13,7 @@
 #include <strings.h>
 
 #include "read/gpu_pending.h"
-#include "read/json_fast.h"
+#include "read/json_member.h"
 #include "read/stamp.h"
 
 #define VALUE_BYTES_MAX ((size_t)16 << 20) /* of one top-level value */
@@ -37,68 +37,8 @@ struct whose {
 	enum gpu_unit unit;
 };
 
-struct member {
-	const char *key;
-	size_t key_len;
-	const char *value, *end; /* end: behind it */
-};
-
-/* Moves *p, inside an object or an array, behind the next member; false at the end or at damage. */
-static bool next_member(const char **p, const char *end, bool keyed, struct member *ret)
-{
-	const char *at = json_skip_space(*p, end);
-	bool plain;
-
-	if (at < end && *at == ',')
-		at = json_skip_space(at + 1, end);
-	*ret = (struct member){ 0 };
-	if (keyed) {
-		if (at >= end || *at != '"')
-			return false;
-		ret->key = at + 1;
-		at = json_string_end(ret->key, end, &plain);
-		if (!at)
-			return false;
-		ret->key_len = (size_t)(at - ret->key);
-		at = json_skip_space(at + 1, end);
-		if (*at != ':')
-			return false;
-		at = json_skip_space(at + 1, end);
-	}
-	if (at >= end || *at == ']' || *at == '}')
-		return false;
-	ret->value = at;
-	*p = ret->end = json_skip_value(at, end);
-	return *p != NULL;
-}
-
-static bool key_is(const struct member *m, const char *word)
-{
-	return line_is(m->key, m->key_len, word);
-}
-
-/* The bare text of a string or number. */
-static size_t scalar(const struct member *m, const char **ret)
-{
-	const char *p = m->value;
-	size_t len = (size_t)(m->end - p);
-
-	if (*p == '"' && len >= 2) {
-		p++;
-		len -= 2;
-	}
-	line_trim(&p, &len);
-	*ret = p;
-	return len;
-}
-
-static bool is_scalar(const struct member *m)
-{
-	return *m->value != '{' && *m->value != '[';
-}
-
 /* "card0", "gpu3", "GPU 3", "3": the number; -1. */
-static int64_t gpu_of_key(const struct member *m)
+static int64_t gpu_of_key(const struct json_member *m)
 {
 	const char *p = m->key, *end = p + m->key_len;
 	int64_t v = 0;
@@ -119,12 +59,12 @@ static int64_t gpu_of_key(const struct member *m)
 }
 
 /* Takes what a scalar says of whose the values beside it are; false: it is no such thing. */
-static bool take_identity(struct metric_reader *r, struct whose *w, const struct member *m)
+static bool take_identity(struct metric_reader *r, struct whose *w, const struct json_member *m)
 {
 	const struct gpu_metric_name *name = gpu_metric_find(m->key, m->key_len, NULL);
 	struct gpu_reading id = gpu_reading_unknown();
 	const char *text;
-	size_t len = scalar(m, &text);
+	size_t len = json_scalar(m, &text);
 	uint64_t bad = 0;
 	int64_t ns;
 
@@ -149,12 +89,12 @@ static bool take_identity(struct metric_reader *r, struct whose *w, const struct
 
 static void take_value(struct metric_reader *r, const struct whose *w,
 		       const struct gpu_metric_name *name, enum gpu_unit unit,
-		       const struct member *m)
+		       const struct json_member *m)
 {
 	uint32_t uuid = w->uuid;
 	struct gpu_reading *g;
 	const char *text;
-	size_t len = scalar(m, &text);
+	size_t len = json_scalar(m, &text);
 
 	if (w->index < 0 && uuid == NO_ID && w->rank >= 0) {
 		char rank[32];
@@ -181,63 +121,64 @@ static bool walk_series(struct metric_reader *r, struct whose w, const char *p, 
 	const char *at = p + 1, *values = NULL, *values_end = NULL, *pair;
 	const struct gpu_metric_name *name = NULL;
 	enum gpu_unit unit = UNIT_NONE;
-	struct member m, label, point;
+	struct json_member m, label, point;
 	const char *text;
 	size_t len;
 
-	while (next_member(&at, end, true, &m)) {
-		if (key_is(&m, "metric") && *m.value == '{') {
+	while (json_member_next(&at, end, true, &m)) {
+		if (json_key_is(&m, "metric") && *m.value == '{') {
 			const char *labels = m.value + 1;
 
-			while (next_member(&labels, m.end, true, &label)) {
-				if (!is_scalar(&label))
+			while (json_member_next(&labels, m.end, true, &label)) {
+				if (!json_is_scalar(&label))
 					continue;
-				len = scalar(&label, &text);
-				if (key_is(&label, "__name__"))
+				len = json_scalar(&label, &text);
+				if (json_key_is(&label, "__name__"))
 					name = gpu_metric_find(text, len, &unit);
 				else
 					take_identity(r, &w, &label);
 			}
-		} else if ((key_is(&m, "values") || key_is(&m, "value")) && *m.value == '[') {
+		} else if ((json_key_is(&m, "values") || json_key_is(&m, "value")) &&
+			   *m.value == '[') {
 			values = m.value + 1;
 			values_end = m.end;
 		}
 	}
 	if (!name || !values)
 		return false;
-	while (next_member(&values, values_end, false, &point)) {
+	while (json_member_next(&values, values_end, false, &point)) {
 		if (*point.value != '[') { /* "value": [time, "value"] */
-			len = scalar(&point, &text);
+			len = json_scalar(&point, &text);
 			w.time_ns = stamp_of_text(text, len);
-			if (next_member(&values, values_end, false, &point))
+			if (json_member_next(&values, values_end, false, &point))
 				take_value(r, &w, name, unit, &point);
 			break;
 		}
 		pair = point.value + 1;
-		if (!next_member(&pair, point.end, false, &m))
+		if (!json_member_next(&pair, point.end, false, &m))
 			break;
-		len = scalar(&m, &text);
+		len = json_scalar(&m, &text);
 		w.time_ns = stamp_of_text(text, len);
-		if (next_member(&pair, point.end, false, &m))
+		if (json_member_next(&pair, point.end, false, &m))
 			take_value(r, &w, name, unit, &m);
 	}
 	return true;
 }
 
-static void walk_member(struct metric_reader *r, const struct whose *outer, const struct member *m,
-			unsigned depth)
+static void walk_member(struct metric_reader *r, const struct whose *outer,
+			const struct json_member *m, unsigned depth)
 {
 	struct whose w = *outer;
 	enum gpu_unit unit = UNIT_NONE;
 	const struct gpu_metric_name *name = gpu_metric_find(m->key, m->key_len, &unit);
 	int64_t gpu = -1;
 
-	if (!name || (name->metric == GPU_INDEX && is_scalar(m) && w.index >= 0))
+	if (!name || (name->metric == GPU_INDEX && json_is_scalar(m) && w.index >= 0))
 		name = gpu_metric_find_indexed(m->key, m->key_len, &gpu, &unit);
 	if (gpu >= 0)
 		w.index = gpu;
-	if (is_scalar(m)) {
-		if (w.name && (key_is(m, "value") || key_is(m, "val")))
+	if (json_is_scalar(m)) {
+		if (w.name && (json_key_is(m, "value") || json_key_is(m, "val")))
 			take_value(r, &w, w.name, w.unit, m);
 		else if (name && name->metric >= GPU_SAMPLE_METRICS && name->metric <= GPU_DATE)
 			return;
@@ -259,11 +200,11 @@ static void walk_array(struct metric_reader *r, struct whose w, const char *p, c
 {
 	const char *at = p + 1;
 	int64_t outer = w.index;
-	struct member m;
+	struct json_member m;
 
-	for (int64_t i = 0; i < ELEMENTS_MAX && next_member(&at, end, false, &m); i++) {
+	for (int64_t i = 0; i < ELEMENTS_MAX && json_member_next(&at, end, false, &m); i++) {
 		w.index = outer >= 0 ? outer : depth ? i : -1;
-		if (!is_scalar(&m))
+		if (!json_is_scalar(&m))
 			walk(r, w, m.value, m.end, depth + 1);
 		else if (w.name)
 			take_value(r, &w, w.name, w.unit, &m);
@@ -274,7 +215,7 @@ static void walk(struct metric_reader *r, struct whose w, const char *p, const c
 		 unsigned depth)
 {
 	const char *at = p + 1;
-	struct member m;
+	struct json_member m;
 
 	if (depth > WALK_DEPTH_MAX) {
 		r->stats->skipped[SKIP_TOO_DEEP]++;
@@ -286,10 +227,10 @@ static void walk(struct metric_reader *r, struct whose w, const char *p, const c
 	}
 	if (walk_series(r, w, p, end))
 		return;
-	while (next_member(&at, end, true, &m))
-		if (is_scalar(&m))
+	while (json_member_next(&at, end, true, &m))
+		if (json_is_scalar(&m))
 			take_identity(r, &w, &m);
-	for (at = p + 1; next_member(&at, end, true, &m);)
+	for (at = p + 1; json_member_next(&at, end, true, &m);)
 		walk_member(r, &w, &m, depth);
 }
 

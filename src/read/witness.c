@@ -2,6 +2,7 @@
 /* witness.c - the table of formats of dumps, logs, stacks and power, in the order of asking. */
 #include "read/witness.h"
 
+#include "read/events.h"
 #include "read/fr.h"
 #include "read/power.h"
 #include "read/stack.h"
@@ -11,6 +12,7 @@ const struct witness_format witness_formats[] = {
 	{ "flight-recorder", fr_json_sniff, fr_read },
 	{ "py-spy", stack_json_sniff, stack_json_read },
 	{ "stacks", stack_sniff, stack_read },
+	{ "events", events_sniff, events_read },
 	{ "gpu-json", metric_lines_sniff, metric_lines_read },
 	{ "prometheus", prometheus_sniff, prometheus_read },
 	{ "nvidia-smi-dmon", power_dmon_sniff, power_dmon_read },
