@@ -263,6 +263,210 @@ static void nothing_usable_is_no_zero(void **state)
 	end(&r, &job);
 }
 
+static void add_stand(struct report_group *g, uint32_t row, const char *state,
+		      const char *operation, int64_t enqueued, int64_t completed)
+{
+	*vec_push(&g->ranks) = (struct report_stand){ row, state, operation, enqueued, completed };
+}
+
+static void add_gpu(struct report *r, uint32_t row, const char *shape, double w)
+{
+	*vec_push(&r->gpus) = (struct report_gpu){ .row = row,
+						   .host = row < 4 ? "node-a" : "node-b",
+						   .index = row % 4,
+						   .shape = shape,
+						   .power_w = w,
+						   .limit_w = 700,
+						   .utilization = 1,
+						   .power_w_before = 612.4 };
+}
+
+static void fill_hang(struct report *r, struct finding *f)
+{
+	*f = (struct finding){
+		.severity = SEVERITY_FAULT,
+		.kind = KIND_HANG,
+		.cause = CAUSE_DATA_STARVED,
+		.summary = "rank 7 waits for its data loader and never called the next all_reduce.",
+		.action = "fix-data",
+		.victims = "0-6",
+		.where_collective = "all_reduce",
+		.slowdown = NAN,
+		.step_ms_lost = NAN,
+		.lost_gpu_hours = 1.6,
+		.gpu_hours_per_day = NAN,
+		.confidence = 0.9,
+	};
+	*vec_push(&f->culprits) = 7;
+	*vec_push(&f->windows) =
+	    (struct window){ 12, 12, INT64_C(1764450593000000000), INT64_C(1764451313000000000) };
+	*vec_push(&f->evidence) = (struct evidence){
+		"rank 7 is the only one that did not call all_reduce #17 of default_pg", NAN, NAN,
+		NULL, "dump"
+	};
+	*vec_push(&f->next) = "py-spy dump --native --pid 4711";
+	finding_set_id(f, r->job);
+}
+
+static void make_hung(struct report *r, struct job *job)
+{
+	struct report_group *g;
+	struct report_stack *s;
+
+	begin(r, job, eight, 8);
+	job->first_step = job->last_step = -1;
+	r->verdict = VERDICT_HUNG;
+	fill_hang(r, vec_push(&r->findings));
+	g = vec_push(&r->groups);
+	*g = (struct report_group){ .group = "0",
+				    .desc = "default_pg",
+				    .members = "0-7",
+				    .last_common = 16,
+				    .stuck = true };
+	for (uint32_t row = 0; row < 7; row++)
+		add_stand(g, row, "waiting", "all_reduce [[30048]] Float", 17 + row % 2, 16);
+	add_stand(g, 7, "behind", "all_reduce [[30048]] Float", 16, 16);
+	g = vec_push(&r->groups);
+	*g = (struct report_group){ .group = "1", .members = "0-3", .last_common = 40 };
+	s = vec_push(&r->stacks);
+	*s = (struct report_stack){ .who = "rank 7", .doing = "in the data loader", .odd = true };
+	*vec_push(&s->rows) = 7;
+	*vec_push(&s->frames) = "TokenShards.__iter__ (data.py:36)";
+	*vec_push(&s->frames) =
+	    "_IterableDatasetFetcher.fetch (torch/utils/data/_utils/fetch.py:35)";
+	s = vec_push(&r->stacks);
+	*s = (struct report_stack){ .who = "ranks 0-6",
+				    .doing = "in the backward pass, maybe in a collective of it" };
+	for (uint32_t row = 0; row < 7; row++)
+		*vec_push(&s->rows) = row;
+	*vec_push(&s->frames) = "_engine_run_backward (torch/autograd/graph.py:979)";
+	for (uint32_t row = 0; row < 7; row++)
+		add_gpu(r, row, "waiting", 310 + row);
+	add_gpu(r, 7, "idle", 118);
+	*vec_push(&r->inputs) = (struct report_input){ .path = "hang/nccl_trace_rank_7",
+						       .format = "flight-recorder",
+						       .rank = 7,
+						       .events = 16 };
+	*vec_push(&r->inputs) = (struct report_input){
+		.path = "hang/train.log", .format = "log", .rank = -1, .events = 11
+	};
+	*vec_push(&r->missing) = "a second dump of the same ranks: whether anything moves";
+	*vec_push(&r->open) = "lockstep collect --out PATH-2";
+}
+
+static void a_hang_is_answered_in_three_lines(void **state)
+{
+	struct report r;
+	struct job job;
+	_cleanup_free_ char *text = NULL, *json = NULL;
+	const char *third;
+
+	(void)state;
+	make_hung(&r, &job);
+	text = as_text(&r, "hang");
+	assert_columns(text);
+	third = strstr(text, "\n\n");
+	assert_non_null(third);
+	for (size_t i = 0; i < 10; i++) {
+		static const char *const words[] = {
+			"HUNG: rank 7 ",
+			"node-b",
+			"GPU 3",
+			"ranks 0-6",
+			"all_reduce",
+			"step 12",
+			"2025-11-29 21:09:53 UTC",
+			"data-starved",
+			"fix-data",
+			"(12 min)",
+		};
+		const char *at = strstr(text, words[i]);
+
+		if (!at || at > third)
+			fail_msg("'%s' is not in the first lines of:\n%s", words[i], text);
+	}
+	/* Who stands alone comes before those who wait, and is not lost in their set. */
+	assert_true(strstr(text, "behind     rank 7") < strstr(text, "waiting    ranks 0-6"));
+	assert_non_null(strstr(text, "called #17-18, finished #16"));
+	assert_true(strstr(text, "rank 7, unlike the others") < strstr(text, "ranks 0-6: in the"));
+	assert_non_null(strstr(text, "310-316 of 700 W, 100 % busy"));
+	assert_non_null(strstr(text, "flight-recorder, rank 7, 16 entries"));
+	assert_null(strstr(text, "0 kernels"));
+	check_golden("show_hung.txt", text);
+	json = as_json(&r, false);
+	check_golden("show_hung.json", json);
+	end(&r, &job);
+}
+
+static void a_crash_without_a_culprit_blames_nobody(void **state)
+{
+	struct report r;
+	struct job job;
+	struct finding *f;
+	_cleanup_free_ char *text = NULL;
+
+	(void)state;
+	make_hung(&r, &job);
+	r.verdict = VERDICT_CRASHED;
+	f = &r.findings.v[0];
+	f->kind = KIND_CRASH;
+	f->cause = CAUSE_UNKNOWN;
+	f->culprits.n = 0;
+	f->action = "none";
+	text = as_text(&r, "hang");
+	assert_columns(text);
+	assert_non_null(strstr(text, "CRASHED: nobody can be named; ranks 0-6 went down"));
+	assert_non_null(strstr(text, "Act: nothing to be done"));
+	end(&r, &job);
+}
+
+/* 16,384 ranks, each in a place of its own, are as readable as eight. */
+static void many_ranks_stay_on_one_screen(void **state)
+{
+	enum { N = 16384 };
+	_cleanup_free_ int64_t *ranks = xmalloc(N * sizeof(*ranks));
+	struct report r;
+	struct job job;
+	_cleanup_free_ char *text = NULL, *json = NULL;
+	size_t lines = 0;
+
+	(void)state;
+	for (int i = 0; i < N; i++)
+		ranks[i] = i;
+	begin(&r, &job, ranks, N);
+	r.verdict = VERDICT_HUNG;
+	for (int k = 0; k < 20; k++) {
+		struct report_group *g = vec_push(&r.groups);
+
+		*g = (struct report_group){ .group = "a group with a long name",
+					    .members = "0-16383",
+					    .last_common = 5,
+					    .stuck = true };
+		for (uint32_t row = 0; row < N; row++)
+			add_stand(g, row, row % 1000 == 7 ? "behind" : "waiting",
+				  row % 3 ? "all_reduce" : "all_gather", 5 + row, 4);
+	}
+	for (uint32_t row = 0; row < N; row++) {
+		struct report_stack *s = vec_push(&r.stacks);
+
+		*s = (struct report_stack){ .doing = "in a collective" };
+		*vec_push(&s->rows) = row;
+		*vec_push(&s->frames) = "f (x.py:1)";
+		add_gpu(&r, row, row % 2 ? "waiting" : "compute", row % 700);
+	}
+	text = as_text(&r, "x");
+	assert_columns(text);
+	for (const char *p = text; *p; p++)
+		lines += *p == '\n';
+	if (lines > 80)
+		fail_msg("%zu lines", lines);
+	assert_non_null(strstr(text, "and 14 more groups in which somebody waits"));
+	json = as_json(&r, false);
+	if (strlen(json) > 8 << 20)
+		fail_msg("%zu bytes of JSON", strlen(json));
+	end(&r, &job);
+}
+
 static void names_from_traces_cannot_steer_the_terminal(void **state)
 {
 	struct report r;
@@ -388,6 +592,9 @@ int main(void)
 		cmocka_unit_test(a_straggler_is_answered_in_three_lines),
 		cmocka_unit_test(a_healthy_job_says_what_was_looked_at),
 		cmocka_unit_test(nothing_usable_is_no_zero),
+		cmocka_unit_test(a_hang_is_answered_in_three_lines),
+		cmocka_unit_test(a_crash_without_a_culprit_blames_nobody),
+		cmocka_unit_test(many_ranks_stay_on_one_screen),
 		cmocka_unit_test(names_from_traces_cannot_steer_the_terminal),
 		cmocka_unit_test(of_many_ranks_the_suspects_are_listed),
 		cmocka_unit_test(an_id_outlives_the_order_of_ranks_and_the_size_of_the_fault),

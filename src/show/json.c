@@ -8,15 +8,12 @@
 #include "model/layout.h"
 #include "show/clean.h"
 #include "show/coverage.h"
+#include "show/json_scene.h"
 
-#include <jansson.h>
 #include <math.h>
 
-#define RANKS_SHOWN 64 /* beyond, only suspects and a few others, unless all are asked for */
-#define PEERS_SHOWN 4
-
 /* Rounded, so that the last bits of a sum do not show. */
-static json_t *number(double v, int decimals)
+json_t *json_number(double v, int decimals)
 {
 	double scale = pow(10, decimals);
 
@@ -26,7 +23,7 @@ static json_t *number(double v, int decimals)
 	return json_real(v == 0 ? 0 : v); /* no -0.0 */
 }
 
-static json_t *integer(int64_t v) /* negative: unknown */
+json_t *json_count_or_null(int64_t v)
 {
 	return v < 0 ? json_null() : json_integer(v);
 }
@@ -38,7 +35,7 @@ static json_t *count(uint64_t v)
 
 static json_t *ms(int64_t ns)
 {
-	return ns < 0 ? json_null() : number((double)ns / 1e6, 3);
+	return ns < 0 ? json_null() : json_number((double)ns / 1e6, 3);
 }
 
 static json_t *epoch(int64_t ns)
@@ -51,7 +48,7 @@ static json_t *epoch(int64_t ns)
 	return json_string(text);
 }
 
-static json_t *text(const char *s)
+json_t *json_text(const char *s)
 {
 	_cleanup_free_ char *clean = s ? clean_utf8(s) : NULL;
 
@@ -60,10 +57,10 @@ static json_t *text(const char *s)
 
 static json_t *name_of(const struct job *job, uint32_t id)
 {
-	return id == NO_ID ? json_null() : text(intern_get(&job->names, id));
+	return id == NO_ID ? json_null() : json_text(intern_get(&job->names, id));
 }
 
-static json_t *rank_of(const struct job *job, uint32_t row)
+json_t *json_rank_of(const struct job *job, uint32_t row)
 {
 	char name[32];
 
@@ -72,12 +69,12 @@ static json_t *rank_of(const struct job *job, uint32_t row)
 	return json_string(job_rank_name(job, row, name));
 }
 
-static json_t *texts(const char *const *v, size_t n)
+json_t *json_texts(const char *const *v, size_t n)
 {
 	json_t *a = json_array();
 
 	for (size_t i = 0; i < n; i++)
-		json_array_append_new(a, text(v[i]));
+		json_array_append_new(a, json_text(v[i]));
 	return a;
 }
 
@@ -86,7 +83,7 @@ static json_t *ranks_of(const struct job *job, const uint32_t *rows, size_t n)
 	json_t *a = json_array();
 
 	for (size_t i = 0; i < n; i++)
-		json_array_append_new(a, rank_of(job, rows[i]));
+		json_array_append_new(a, json_rank_of(job, rows[i]));
 	return a;
 }
 
@@ -104,11 +101,15 @@ static json_t *json_input(const struct job *job, const struct report_input *in)
 		json_object_set_new(skip, "count", count(in->skipped[i]));
 		json_array_append_new(skipped, skip);
 	}
-	json_object_set_new(o, "path", text(in->path));
-	json_object_set_new(o, "format", text(in->format));
-	json_object_set_new(o, "ranks", ranks_of(job, in->rows.v, in->rows.n));
+	json_object_set_new(o, "path", json_text(in->path));
+	json_object_set_new(o, "format", json_text(in->format));
+	if (!in->rows.n && in->rank >= 0)
+		json_object_set_new(o, "ranks", json_pack("[I]", (json_int_t)in->rank));
+	else
+		json_object_set_new(o, "ranks", ranks_of(job, in->rows.v, in->rows.n));
 	json_object_set_new(o, "steps", count(in->steps));
 	json_object_set_new(o, "events", count(in->events));
+	json_object_set_new(o, "unit", json_text(show_unit(in->format, false)));
 	json_object_set_new(o, "kernels", count(in->kernels));
 	json_object_set_new(o, "collectives", count(in->collectives));
 	json_object_set_new(o, "bytes", count(in->bytes));
@@ -123,10 +124,10 @@ static json_t *json_layout(const struct job *job)
 	struct layout layout;
 
 	if (job->layout_spec)
-		return text(job->layout_spec);
+		return json_text(job->layout_spec);
 	if (job->n_groups && layout_of_groups(job, &layout))
 		found = layout_format(&layout);
-	return text(found);
+	return json_text(found);
 }
 
 static json_t *json_job(const struct report *r)
@@ -135,16 +136,16 @@ static json_t *json_job(const struct report *r)
 	struct coverage c = coverage_of(job);
 	json_t *o = json_object(), *step = json_object();
 
-	json_object_set_new(step, "median", number(r->step_ms_median, 3));
-	json_object_set_new(step, "p99", number(r->step_ms_p99, 3));
+	json_object_set_new(step, "median", json_number(r->step_ms_median, 3));
+	json_object_set_new(step, "p99", json_number(r->step_ms_p99, 3));
 	json_object_set_new(o, "id", json_null());
-	json_object_set_new(o, "world_size", integer(job->world_size));
-	json_object_set_new(o, "ranks_seen", text(c.seen));
-	json_object_set_new(o, "ranks_missing", text(c.missing));
-	json_object_set_new(o, "coverage", number(c.part, 4));
+	json_object_set_new(o, "world_size", json_count_or_null(job->world_size));
+	json_object_set_new(o, "ranks_seen", json_text(c.seen));
+	json_object_set_new(o, "ranks_missing", json_text(c.missing));
+	json_object_set_new(o, "coverage", json_number(c.part, 4));
 	json_object_set_new(o, "layout", json_layout(job));
-	json_object_set_new(o, "first_step", integer(job->first_step));
-	json_object_set_new(o, "last_step", integer(job->last_step));
+	json_object_set_new(o, "first_step", json_count_or_null(job->first_step));
+	json_object_set_new(o, "last_step", json_count_or_null(job->last_step));
 	json_object_set_new(o, "step_ms", step);
 	coverage_done(&c);
 	return o;
@@ -162,9 +163,9 @@ static json_t *json_rank(const struct job *job, const struct report_rank *rank)
 		json_object_set_new(step, "ms", ms(rank->steps.v[i].mark_ns));
 		json_array_append_new(steps, step);
 	}
-	json_object_set_new(o, "rank", rank_of(job, rank->row));
+	json_object_set_new(o, "rank", json_rank_of(job, rank->row));
 	json_object_set_new(o, "host", name_of(job, info->host));
-	json_object_set_new(o, "gpu", integer(info->gpu_index));
+	json_object_set_new(o, "gpu", json_count_or_null(info->gpu_index));
 	json_object_set_new(o, "gpu_name", name_of(job, info->gpu_name));
 	json_object_set_new(o, "steps", steps);
 	json_object_set_new(o, "kernels", count(info->kernels));
@@ -194,7 +195,7 @@ static json_t *json_hosts(const struct job *job, const struct finding *f)
 	json_t *a;
 
 	if (f->hosts.n)
-		return texts(f->hosts.v, f->hosts.n);
+		return json_texts(f->hosts.v, f->hosts.n);
 	a = json_array();
 	for (size_t i = 0; i < f->culprits.n; i++) {
 		uint32_t host = job->ranks[f->culprits.v[i]].host;
@@ -230,8 +231,8 @@ static json_t *json_culprits(const struct job *job, const struct finding *f)
 	json_object_set_new(o, "hosts", json_hosts(job, f));
 	json_object_set_new(o, "gpus", gpus);
 	json_object_set_new(o, "stages", stages);
-	json_object_set_new(o, "groups", texts(f->groups.v, f->groups.n));
-	json_object_set_new(o, "coords", texts(f->coords.v, f->coords.n));
+	json_object_set_new(o, "groups", json_texts(f->groups.v, f->groups.n));
+	json_object_set_new(o, "coords", json_texts(f->coords.v, f->coords.n));
 	return o;
 }
 
@@ -243,9 +244,9 @@ static json_t *json_propagation(const struct finding *f)
 		const struct propagation *p = &f->propagation.v[i];
 		json_t *o = json_object();
 
-		json_object_set_new(o, "at", text(p->at));
-		json_object_set_new(o, "ranks", text(p->victims));
-		json_object_set_new(o, "ms", number(p->ms, 3));
+		json_object_set_new(o, "at", json_text(p->at));
+		json_object_set_new(o, "ranks", json_text(p->victims));
+		json_object_set_new(o, "ms", json_number(p->ms, 3));
 		json_array_append_new(a, o);
 	}
 	return a;
@@ -259,8 +260,8 @@ static json_t *json_windows(const struct finding *f)
 		const struct window *w = &f->windows.v[i];
 		json_t *o = json_object();
 
-		json_object_set_new(o, "first_step", integer(w->first_step));
-		json_object_set_new(o, "last_step", integer(w->last_step));
+		json_object_set_new(o, "first_step", json_count_or_null(w->first_step));
+		json_object_set_new(o, "last_step", json_count_or_null(w->last_step));
 		json_object_set_new(o, "first_time", epoch(w->first_time_ns));
 		json_object_set_new(o, "last_time", epoch(w->last_time_ns));
 		json_array_append_new(a, o);
@@ -276,11 +277,11 @@ static json_t *json_evidence(const struct finding *f)
 		const struct evidence *e = &f->evidence.v[i];
 		json_t *o = json_object();
 
-		json_object_set_new(o, "text", text(e->text));
-		json_object_set_new(o, "value", number(e->value, 3));
-		json_object_set_new(o, "expected", number(e->expected, 3));
-		json_object_set_new(o, "unit", text(e->unit));
-		json_object_set_new(o, "source", text(e->source));
+		json_object_set_new(o, "text", json_text(e->text));
+		json_object_set_new(o, "value", json_number(e->value, 3));
+		json_object_set_new(o, "expected", json_number(e->expected, 3));
+		json_object_set_new(o, "unit", json_text(e->unit));
+		json_object_set_new(o, "source", json_text(e->source));
 		json_array_append_new(a, o);
 	}
 	return a;
@@ -293,8 +294,9 @@ static json_t *json_excluded(const struct finding *f)
 	for (size_t i = 0; i < f->excluded.n; i++) {
 		json_t *o = json_object();
 
-		json_object_set_new(o, "cause", text(cause_info(f->excluded.v[i].cause)->name));
-		json_object_set_new(o, "why", text(f->excluded.v[i].why));
+		json_object_set_new(o, "cause",
+				    json_text(cause_info(f->excluded.v[i].cause)->name));
+		json_object_set_new(o, "why", json_text(f->excluded.v[i].why));
 		json_array_append_new(a, o);
 	}
 	return a;
@@ -305,33 +307,33 @@ static json_t *json_finding(const struct job *job, const struct finding *f)
 	json_t *o = json_object(), *victims = json_object(), *where = json_object();
 	json_t *impact = json_object();
 
-	json_object_set_new(victims, "ranks", text(f->victims ? f->victims : ""));
-	json_object_set_new(where, "phase", text(f->where_phase));
-	json_object_set_new(where, "kernel", text(f->where_kernel));
-	json_object_set_new(where, "collective", text(f->where_collective));
-	json_object_set_new(impact, "slowdown", number(f->slowdown, 3));
-	json_object_set_new(impact, "step_ms_lost", number(f->step_ms_lost, 3));
-	json_object_set_new(impact, "lost_gpu_hours", number(f->lost_gpu_hours, 6));
-	json_object_set_new(impact, "gpu_hours_per_day", number(f->gpu_hours_per_day, 3));
+	json_object_set_new(victims, "ranks", json_text(f->victims ? f->victims : ""));
+	json_object_set_new(where, "phase", json_text(f->where_phase));
+	json_object_set_new(where, "kernel", json_text(f->where_kernel));
+	json_object_set_new(where, "collective", json_text(f->where_collective));
+	json_object_set_new(impact, "slowdown", json_number(f->slowdown, 3));
+	json_object_set_new(impact, "step_ms_lost", json_number(f->step_ms_lost, 3));
+	json_object_set_new(impact, "lost_gpu_hours", json_number(f->lost_gpu_hours, 6));
+	json_object_set_new(impact, "gpu_hours_per_day", json_number(f->gpu_hours_per_day, 3));
 
-	json_object_set_new(o, "id", text(f->id));
-	json_object_set_new(o, "severity", text(severity_name(f->severity)));
-	json_object_set_new(o, "kind", text(finding_kind_name(f->kind)));
-	json_object_set_new(o, "level", text(f->level));
-	json_object_set_new(o, "cause", text(cause_info(f->cause)->name));
-	json_object_set_new(o, "cause_detail", text(f->cause_detail));
-	json_object_set_new(o, "summary", text(f->summary));
-	json_object_set_new(o, "action", text(f->action));
+	json_object_set_new(o, "id", json_text(f->id));
+	json_object_set_new(o, "severity", json_text(severity_name(f->severity)));
+	json_object_set_new(o, "kind", json_text(finding_kind_name(f->kind)));
+	json_object_set_new(o, "level", json_text(f->level));
+	json_object_set_new(o, "cause", json_text(cause_info(f->cause)->name));
+	json_object_set_new(o, "cause_detail", json_text(f->cause_detail));
+	json_object_set_new(o, "summary", json_text(f->summary));
+	json_object_set_new(o, "action", json_text(f->action));
 	json_object_set_new(o, "culprits", json_culprits(job, f));
 	json_object_set_new(o, "victims", victims);
 	json_object_set_new(o, "propagation", json_propagation(f));
 	json_object_set_new(o, "windows", json_windows(f));
 	json_object_set_new(o, "where", where);
 	json_object_set_new(o, "impact", impact);
-	json_object_set_new(o, "confidence", number(f->confidence, 2));
+	json_object_set_new(o, "confidence", json_number(f->confidence, 2));
 	json_object_set_new(o, "evidence", json_evidence(f));
 	json_object_set_new(o, "excluded", json_excluded(f));
-	json_object_set_new(o, "next", texts(f->next.v, f->next.n));
+	json_object_set_new(o, "next", json_texts(f->next.v, f->next.n));
 	return o;
 }
 
@@ -347,14 +349,17 @@ int show_json(FILE *out, const struct report *r, const struct show_options *opti
 	json_object_set_new(o, "lockstep", json_string(LOCKSTEP_VERSION));
 	json_object_set_new(o, "schema", json_integer(1));
 	json_object_set_new(o, "verdict", json_string(verdict_name(r->verdict)));
-	json_object_set_new(o, "headline", text(r->headline));
-	json_object_set_new(o, "assumed", texts(r->assumed.v, r->assumed.n));
+	json_object_set_new(o, "headline", json_text(r->headline));
+	json_object_set_new(o, "assumed", json_texts(r->assumed.v, r->assumed.n));
 	json_object_set_new(o, "read", read);
 	json_object_set_new(o, "job", json_job(r));
 	json_object_set_new(o, "ranks", json_ranks(r, options->all_ranks));
-	json_object_set_new(o, "groups", json_array()); /* no traces give standings */
-	json_object_set_new(o, "stacks", json_array());
+	json_object_set_new(o, "groups", json_groups(r, options->all_ranks));
+	json_object_set_new(o, "stacks", json_stacks(r, options->all_ranks));
+	json_object_set_new(o, "gpus", json_gpus(r, options->all_ranks));
 	json_object_set_new(o, "findings", findings);
+	json_object_set_new(o, "missing", json_texts(r->missing.v, r->missing.n));
+	json_object_set_new(o, "open", json_texts(r->open.v, r->open.n));
 	status = json_dumpf(o, out, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
 	json_decref(o);
 	if (status < 0 || fputc('\n', out) == EOF || fflush(out))

@@ -10,4 +10,6 @@ struct show_options {
 	const char *given; /* the paths as the user wrote them, for commands to copy */
 };
 void show_text(FILE *out, const struct report *report, const struct show_options *options);
+/* What read[].events counts in an input of this format: "entries", "threads". */
+const char *show_unit(const char *format, bool one);
 int show_json(FILE *out, const struct report *report, const struct show_options *options);

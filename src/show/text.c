@@ -3,13 +3,11 @@
  * text.c - the report for people who were woken up by it.
  *
  * The first three lines are the answer: who and where, what it costs, why. All else is there for
- * those who doubt it, in this order: evidence, what it is not, what to do, what was read.
+ * those who doubt it, in this order: where the ranks of a job that stands are, evidence, what it is
+ * not, what to do, what is missing, what was read.
  */
-#include "show/show.h"
-#include "base/ranges.h"
-#include "show/clean.h"
 #include "show/coverage.h"
-#include "show/page.h"
+#include "show/text_inside.h"
 
 #include <math.h>
 
@@ -17,71 +15,9 @@
 #define PROPAGATION_SHOWN 0.02 /* of the largest: less is in the JSON only */
 #define NAME_COLUMNS	  24   /* of a host, phase or set of ranks in the first line */
 
-struct text {
-	struct page page;
-	const struct report *r;
-	const struct job *job;
-	const struct show_options *options;
-};
-
-/* A growing sentence. */
-struct line {
-	struct buf b;
-};
-
-static void line_add(struct line *l, const char *format, ...) PRINTF_LIKE(2, 3);
-static void line_add(struct line *l, const char *format, ...)
-{
-	char *s;
-	va_list ap;
-	int n;
-
-	va_start(ap, format);
-	n = vasprintf(&s, format, ap);
-	va_end(ap);
-	if (n < 0)
-		return;
-	buf_put(&l->b, s, (size_t)n);
-	free(s);
-}
-
-static const char *line_end(struct line *l)
-{
-	buf_put(&l->b, "", 1);
-	return (const char *)l->b.data;
-}
-
-static const char *plural(uint64_t n, const char *one, const char *many)
-{
-	return n == 1 ? one : many;
-}
-
-/* "rank 7", "ranks 3,7" or "unknown-1"; without known ranks the unknown ones' names alone. */
-static void add_ranks(struct line *l, const struct job *job, const uint32_t *rows, size_t n)
-{
-	_cleanup_free_ int64_t *known = xmalloc(n * sizeof(*known));
-	_cleanup_free_ char *set = NULL;
-	size_t n_known = 0;
-	char name[32];
-
-	for (size_t i = 0; i < n; i++)
-		if (job->ranks[rows[i]].rank >= 0)
-			known[n_known++] = job->ranks[rows[i]].rank;
-	set = ranges_format(known, n_known);
-	if (n_known)
-		line_add(l, "%s %s", plural(n_known, "rank", "ranks"), set);
-	for (size_t i = 0; i < n; i++)
-		if (job->ranks[rows[i]].rank < 0)
-			line_add(l, "%s%s", i || n_known ? ", " : "",
-				 job_rank_name(job, rows[i], name));
-}
-
 static void add_name(struct line *l, const char *before, const char *name)
 {
-	_cleanup_free_ char *shown = name ? page_name(name, NAME_COLUMNS) : NULL;
-
-	if (shown)
-		line_add(l, "%s%s", before, shown);
+	line_name(l, before, name, NAME_COLUMNS);
 }
 
 static void add_place(struct line *l, const struct text *t, const struct finding *f)
@@ -146,7 +82,7 @@ static void finding_who(const struct text *t, const struct finding *f, const cha
 	char name[32];
 
 	if (f->culprits.n) {
-		add_ranks(&l, t->job, f->culprits.v, f->culprits.n);
+		line_ranks(&l, t->job, f->culprits.v, f->culprits.n);
 		add_place(&l, t, f);
 	} else if (f->stages.n) {
 		line_add(&l, "%s ", plural(f->stages.n, "pipeline stage", "pipeline stages"));
@@ -176,7 +112,7 @@ static void finding_who(const struct text *t, const struct finding *f, const cha
 	add_name(&l, ", phase ", f->where_phase);
 	add_since(&l, t, f);
 	page_text(&t->page, style, lead, 6, line_end(&l));
-	buf_done(&l.b);
+	line_done(&l);
 }
 
 static bool one_step(const struct finding *f)
@@ -206,7 +142,7 @@ static void finding_cost(const struct text *t, const struct finding *f)
 	if (!l.b.len)
 		line_add(&l, "not known from what was given");
 	page_text(&t->page, PAGE_HEAD, "Cost: ", 6, line_end(&l));
-	buf_done(&l.b);
+	line_done(&l);
 }
 
 static void finding_cause(const struct text *t, const struct finding *f)
@@ -221,7 +157,7 @@ static void finding_cause(const struct text *t, const struct finding *f)
 	if (f->summary && *f->summary)
 		line_add(&l, ": %s", f->summary);
 	page_text(&t->page, PAGE_HEAD, "Cause: ", 7, line_end(&l));
-	buf_done(&l.b);
+	line_done(&l);
 }
 
 static void evidence_line(const struct text *t, const struct evidence *e)
@@ -237,7 +173,7 @@ static void evidence_line(const struct text *t, const struct evidence *e)
 	if (isfinite(e->expected))
 		line_add(&l, ", expected %s%s%s", page_number(e->expected, n), space, unit);
 	page_text(&t->page, PAGE_PLAIN, "  - ", 4, line_end(&l));
-	buf_done(&l.b);
+	line_done(&l);
 }
 
 static bool is_command(const char *next)
@@ -246,6 +182,8 @@ static bool is_command(const char *next)
 		"lockstep",  "ssh",	   "nvidia-smi", "rocm-smi", "dcgmi", "ibstat",
 		"ibdiagnet", "perfquery",  "py-spy",	 "perf",     "dmesg", "top",
 		"iostat",    "journalctl", "numactl",	 "sudo",     "cat",   "grep",
+		"srun",	     "scontrol",   "sacct",	 "kubectl",  "curl",  "ncclras",
+		"gdb",	     "kill",	   "ls",	 "for",	     "pdsh",  "echo",
 	};
 	size_t len = strcspn(next, " ;");
 
@@ -257,7 +195,7 @@ static bool is_command(const char *next)
 
 /* Commands are printed to be copied, with the user's own paths where judge could only say PATH;
    advice is wrapped like all else. */
-static void next_line(const struct text *t, const char *next)
+void text_next(const struct text *t, const char *next)
 {
 	const char *path = strstr(next, " PATH");
 	struct line l = { 0 };
@@ -271,7 +209,7 @@ static void next_line(const struct text *t, const char *next)
 	else
 		line_add(&l, "%s", next);
 	page_command(&t->page, 2, line_end(&l));
-	buf_done(&l.b);
+	line_done(&l);
 }
 
 static void finding_reasons(const struct text *t, const struct finding *f)
@@ -295,7 +233,7 @@ static void finding_reasons(const struct text *t, const struct finding *f)
 			 many ? "wait" : "waits", page_number(p->ms, n));
 		line_add(&l, " in %s (calls summed, mean of the steps concerned)", p->at);
 		page_text(&t->page, PAGE_PLAIN, "  - ", 4, line_end(&l));
-		buf_done(&l.b);
+		line_done(&l);
 	}
 	if (f->excluded.n)
 		page_head(&t->page, "What it is not");
@@ -305,12 +243,12 @@ static void finding_reasons(const struct text *t, const struct finding *f)
 		line_add(&l, "%s: %s", cause_info(f->excluded.v[i].cause)->name,
 			 f->excluded.v[i].why);
 		page_text(&t->page, PAGE_PLAIN, "  - ", 4, line_end(&l));
-		buf_done(&l.b);
+		line_done(&l);
 	}
 	if (f->next.n)
 		page_head(&t->page, "Next");
 	for (size_t i = 0; i < f->next.n; i++)
-		next_line(t, f->next.v[i]);
+		text_next(t, f->next.v[i]);
 }
 
 static void show_finding(const struct text *t, const struct finding *f, bool first)
@@ -321,17 +259,20 @@ static void show_finding(const struct text *t, const struct finding *f, bool fir
 		[SEVERITY_NOTE] = PAGE_HEAD,
 	};
 	const char *lead = f->severity == SEVERITY_RISK		   ? "RISK: "
-			   : f->kind == KIND_IMBALANCE		   ? "SLOW: "
-			   : t->r->verdict == VERDICT_HUNG	   ? "HUNG: "
-			   : t->r->verdict == VERDICT_CRASHED	   ? "CRASHED: "
 			   : t->r->verdict == VERDICT_INSUFFICIENT ? "CANNOT TELL: "
 								   : "SLOW: ";
 
 	if (!first)
 		fputc('\n', t->page.out);
-	finding_who(t, f, lead, styles[f->severity]);
-	finding_cost(t, f);
-	finding_cause(t, f);
+	if (text_is_stopped(f)) {
+		text_stopped(t, f, styles[f->severity]);
+		if (first)
+			text_scene(t);
+	} else {
+		finding_who(t, f, lead, styles[f->severity]);
+		finding_cost(t, f);
+		finding_cause(t, f);
+	}
 	finding_reasons(t, f);
 }
 
@@ -352,8 +293,22 @@ static void show_notes(const struct text *t)
 		if (f->slowdown > 1.001 && f->culprits.n)
 			line_add(&l, "; costs %.1f %% there", 100 * (f->slowdown - 1));
 		page_text(&t->page, PAGE_PLAIN, "  - ", 4, line_end(&l));
-		buf_done(&l.b);
+		line_done(&l);
 	}
+}
+
+/* Only traces and step records have kernels and steps. */
+static bool is_steps(const struct report_input *in)
+{
+	return !in->format || !strcmp(in->format, "kineto") || !strcmp(in->format, "lks");
+}
+
+static bool has_steps(const struct report *r)
+{
+	for (size_t i = 0; i < r->inputs.n; i++)
+		if (is_steps(&r->inputs.v[i]))
+			return true;
+	return !r->inputs.n;
 }
 
 static void add_totals(struct line *l, const struct text *t)
@@ -376,11 +331,12 @@ static void add_totals(struct line *l, const struct text *t)
 		line_add(l, ", step %" PRId64, t->job->first_step);
 	else if (t->job->first_step >= 0)
 		line_add(l, ", steps %" PRId64 "-%" PRId64, t->job->first_step, t->job->last_step);
-	if (!t->job->cpu_job)
+	if (!t->job->cpu_job && has_steps(r))
 		line_add(l, ", %s %s", page_count(kernels, n),
 			 plural(kernels, "kernel", "kernels"));
-	line_add(l, ", %s %s", page_count(collectives, n),
-		 plural(collectives, "collective", "collectives"));
+	if (has_steps(r))
+		line_add(l, ", %s %s", page_count(collectives, n),
+			 plural(collectives, "collective", "collectives"));
 	if (isfinite(r->step_ms_median))
 		line_add(l, "; a step: %s ms", page_number(r->step_ms_median, n));
 	if (isfinite(r->step_ms_p99))
@@ -408,7 +364,7 @@ static void show_nothing(const struct text *t, const struct coverage *c)
 		page_text(&t->page, PAGE_HEAD,
 			  c->n_missing == 1 ? "Not given: rank " : "Not given: ranks ", 6,
 			  c->missing);
-	buf_done(&l.b);
+	line_done(&l);
 }
 
 static const char *const skip_words[SKIP_REASONS] = {
@@ -475,15 +431,23 @@ static void show_input(const struct text *t, const struct report_input *in, size
 	char n[32];
 
 	line_add(&l, "%s: ", path);
+	if (!is_steps(in))
+		line_add(&l, "%s, ", in->format);
 	if (in->rows.n)
-		add_ranks(&l, t->job, in->rows.v, in->rows.n);
-	else
+		line_ranks(&l, t->job, in->rows.v, in->rows.n);
+	else if (in->rank >= 0)
+		line_add(&l, "rank %" PRId64, in->rank);
+	else if (is_steps(in))
 		line_add(&l, "no rank");
-	line_add(&l, ", %s %s", page_count(in->steps, n), plural(in->steps, "step", "steps"));
-	line_add(&l, ", %s %s", page_count(in->events, n), plural(in->events, "event", "events"));
+	if (in->rows.n || in->rank >= 0 || is_steps(in))
+		line_add(&l, ", ");
+	if (is_steps(in))
+		line_add(&l, "%s %s, ", page_count(in->steps, n),
+			 plural(in->steps, "step", "steps"));
+	line_add(&l, "%s %s", page_count(in->events, n), show_unit(in->format, in->events == 1));
 	add_skips(&l, in);
 	page_text(&t->page, PAGE_PLAIN, "  ", 6, line_end(&l));
-	buf_done(&l.b);
+	line_done(&l);
 }
 
 static void show_folder(const struct text *t, const char *path, size_t len)
@@ -509,12 +473,12 @@ static void show_read(const struct text *t, const struct coverage *c, bool total
 	if (totals) {
 		add_totals(&l, t);
 		page_text(&t->page, PAGE_PLAIN, "  ", 4, line_end(&l));
-		buf_done(&l.b);
+		line_done(&l);
 	}
 	if (totals && c->n_missing) {
 		line_add(&l, "%s %s", plural(c->n_missing, "rank", "ranks"), c->missing);
 		page_text(&t->page, PAGE_PLAIN, "  Not given: ", 4, line_end(&l));
-		buf_done(&l.b);
+		line_done(&l);
 	} else if (!c->missing && t->job->n_ranks) {
 		page_text(&t->page, PAGE_PLAIN, "  ", 4,
 			  "How many ranks the job has is not stated in these files.");
@@ -536,14 +500,14 @@ static void show_read(const struct text *t, const struct coverage *c, bool total
 			line_add(&l, " more");
 		line_add(&l, "; %s MB in all", page_number((double)bytes / 1e6, n));
 		page_text(&t->page, PAGE_PLAIN, "  ", 4, line_end(&l));
-		buf_done(&l.b);
+		line_done(&l);
 	}
 	if (r->unpaired) {
 		line_add(&l, "%s %s left out of the comparison: members contradict each other.",
 			 page_count(r->unpaired, n),
 			 plural(r->unpaired, "collective was", "collectives were"));
 		page_text(&t->page, PAGE_PLAIN, "  ", 4, line_end(&l));
-		buf_done(&l.b);
+		line_done(&l);
 	}
 }
 
@@ -554,13 +518,22 @@ void show_text(FILE *out, const struct report *r, const struct show_options *opt
 			  .job = r->job,
 			  .options = options };
 	struct coverage c = coverage_of(r->job);
+	bool stopped_first = false; /* then the scene stands below its three lines */
 	size_t shown = 0;
 
-	for (size_t i = 0; i < r->findings.n; i++)
-		if (r->findings.v[i].severity != SEVERITY_NOTE)
-			show_finding(&t, &r->findings.v[i], shown++ == 0);
+	for (size_t i = 0; i < r->findings.n; i++) {
+		const struct finding *f = &r->findings.v[i];
+
+		if (f->severity == SEVERITY_NOTE)
+			continue;
+		stopped_first |= !shown && text_is_stopped(f);
+		show_finding(&t, f, shown++ == 0);
+	}
 	if (!shown)
 		show_nothing(&t, &c);
+	if (!stopped_first)
+		text_scene(&t);
+	text_gaps(&t);
 	show_notes(&t);
 	if (r->inputs.n)
 		show_read(&t, &c, shown > 0);
