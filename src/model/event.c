@@ -59,6 +59,7 @@ static const struct op_word op_words[] = {
 	{ "send", COMM_SEND },
 	{ "recv", COMM_RECV },
 	{ "monitoredbarrier", COMM_BARRIER },
+	{ "allreducebarrier", COMM_BARRIER }, /* NCCL has none of its own */
 	{ "recvanysource", COMM_RECV },
 	{ "coalesced",
 	  COMM_SEND_RECV }, /* batches of sends and receives, unless the kernel says more */

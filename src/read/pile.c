@@ -322,6 +322,12 @@ void pile_close(struct pile *p)
 	p->n_marks = 0;
 }
 
+void pile_clear(struct pile *p)
+{
+	p->stack.n = p->cells.n = p->objects.n = 0;
+	p->n_marks = p->kept = 0;
+}
+
 void pile_frame(struct pile *p, uint32_t object, const struct pile_value values[3])
 {
 	struct pile_object *o = object < p->objects.n ? &p->objects.v[object] : NULL;

@@ -87,6 +87,7 @@ const char *pile_pop_marked(struct pile *p);
 const struct pile_value *pile_keep(struct pile *p);
 /* The text ended: gives every dictionary that is still open to the taker, the outermost first. */
 void pile_close(struct pile *p);
+void pile_clear(struct pile *p); /* empty again, its memory is kept */
 
 /* For the taker: a frame's three values become its cells. */
 void pile_frame(struct pile *p, uint32_t object, const struct pile_value values[3]);

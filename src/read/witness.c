@@ -4,12 +4,18 @@
 
 #include "read/events.h"
 #include "read/fr.h"
+#include "read/inspector.h"
+#include "read/log.h"
 #include "read/power.h"
+#include "read/ras.h"
 #include "read/stack.h"
 
 const struct witness_format witness_formats[] = {
 	{ "flight-recorder", fr_pickle_sniff, fr_read },
 	{ "flight-recorder", fr_json_sniff, fr_read },
+	{ "ncclras", ras_json_sniff, ras_json_read },
+	{ "nccl-inspector", inspector_sniff, inspector_read },
+	{ "ncclras", ras_text_sniff, ras_text_read },
 	{ "py-spy", stack_json_sniff, stack_json_read },
 	{ "stacks", stack_sniff, stack_read },
 	{ "events", events_sniff, events_read },
@@ -18,6 +24,7 @@ const struct witness_format witness_formats[] = {
 	{ "nvidia-smi-dmon", power_dmon_sniff, power_dmon_read },
 	{ "gpu-table", power_table_sniff, power_table_read },
 	{ "gpu-csv", power_csv_sniff, power_csv_read },
+	{ "log", log_sniff, log_read },
 	{ 0 },
 };
 const size_t n_witness_formats = ARRAY_SIZE(witness_formats) - 1;
