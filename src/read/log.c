@@ -1,0 +1,542 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * log.c - lines of text: the window, the search for words, and who is asked about a line.
+ *
+ * A log is gigabytes of which a few lines matter, and which ones is told by their words. So the
+ * text is not cut into lines first: one pass over 64 bytes at a time marks where words begin, and
+ * the first four letters of each word are looked up in a small table of all anchors. Only where
+ * one stands is the line around it found, freed of colours and prefixes, and parsed. The memory is
+ * constant: a window, and tables with named limits.
+ *
+ * Invariant: the result does not depend on how the bytes come in, in pieces of whatever size.
+ */
+#include "read/log.h"
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#include "read/log_internal.h"
+#include "read/survey.h"
+
+#define LOG_WINDOW ((size_t)256 << 10)
+#define LOG_PAD	   ((size_t)128) /* readable bytes behind the window; line ends */
+#define WORD_BITS  12u
+#define WORDS_MAX  1024u
+
+/* --- words --- */
+
+/* The anchors by the hash of their first four letters. */
+struct log_words {
+	uint16_t first[1u << WORD_BITS]; /* row + 1 of the chain */
+	struct {
+		const struct log_anchor *anchor;
+		uint32_t key;
+		uint16_t len, next; /* row + 1 */
+	} rows[WORDS_MAX];
+	unsigned n;
+};
+
+/* Four bytes without the bit that tells cases apart. */
+static inline uint32_t word_key(const char *p)
+{
+	uint32_t w;
+
+	memcpy(&w, p, sizeof(w));
+	return w | 0x20202020u;
+}
+
+static inline uint32_t word_hash(uint32_t key)
+{
+	return key * 0x9e3779b1u >> (32 - WORD_BITS);
+}
+
+static void words_add(struct log_words *w, const struct log_anchor *anchors)
+{
+	for (; anchors->word; anchors++) {
+		uint32_t key = word_key(anchors->word);
+		uint16_t *first = &w->first[word_hash(key)];
+
+		if (w->n == WORDS_MAX)
+			return;
+		w->rows[w->n].anchor = anchors;
+		w->rows[w->n].key = key;
+		w->rows[w->n].len = (uint16_t)strlen(anchors->word);
+		while (*first)
+			first = &w->rows[*first - 1].next;
+		*first = (uint16_t)++w->n;
+	}
+}
+
+/* Where a word stands in two lists, the first of them is asked first. */
+static struct log_words *words_new(void)
+{
+	static const struct log_anchor *const lists[] = {
+		log_save_anchors,  log_train_anchors, log_host_anchors,
+		log_crash_anchors, log_nccl_anchors,  log_c10d_anchors,
+	};
+	struct log_words *w = xcalloc(1, sizeof(*w));
+
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+		words_add(w, lists[i]);
+	return w;
+}
+
+static inline char lower(char c)
+{
+	return (char)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
+}
+
+/* Does the word stand at p? A line's end stops it: no anchor holds one. */
+static bool word_stands(const char *p, const char *word, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (lower(p[i]) != word[i])
+			return false;
+	return true;
+}
+
+/* --- a line and its words --- */
+
+/* Copies a line without escape sequences; at is moved along. */
+static void strip_colours(struct log *g, struct log_line *l, const char **at)
+{
+	char *dst = g->scratch;
+	const char *p = l->start, *want = *at;
+
+	while (p < l->end) {
+		if (p >= want && want) {
+			*at = dst;
+			want = NULL;
+		}
+		if (*p != '\033') {
+			*dst++ = *p++;
+			continue;
+		}
+		p++;
+		if (p < l->end && *p == '[') {
+			for (p++; p < l->end && (*p < '@' || *p > '~'); p++)
+				;
+			p += p < l->end;
+		} else if (p < l->end && *p == ']') {
+			for (p++; p < l->end && *p != '\007' && *p != '\033'; p++)
+				;
+			p += p < l->end && *p == '\007';
+		}
+	}
+	*dst = '\n';
+	l->start = g->scratch;
+	l->end = dst;
+}
+
+static void line_begin(struct log *g, struct log_line *l, const char *start, const char *end,
+		       uint64_t number, const char **at)
+{
+	if ((size_t)(end - start) > LOG_LINE_MAX)
+		end = start + LOG_LINE_MAX;
+	while (end > start && (end[-1] == ' ' || end[-1] == '\0'))
+		end--;
+	*l = (struct log_line){
+		.start = start,
+		.end = end,
+		.number = number,
+		.rank = -1,
+		.local_rank = -1,
+		.pid = -1,
+		.gpu = -1,
+		.time_ns = -1,
+	};
+	if (memchr(start, '\033', (size_t)(end - start)))
+		strip_colours(g, l, at);
+	log_prefix(g, l);
+	if (l->folded) {
+		struct saying s = saying_of(SAY_FOLDED);
+
+		s.text = log_name(g, "equal lines of several ranks are folded into one");
+		s.line = number;
+		testimony_say(g->t, &s);
+	}
+}
+
+uint32_t log_text(struct log *g, const char *p, const char *end)
+{
+	char text[SAYING_TEXT_MAX];
+	size_t n = 0;
+
+	while (p < end && (*p == ' ' || *p == '\t'))
+		p++;
+	for (; p < end && n < sizeof(text); p++)
+		if ((unsigned char)*p >= ' ' && *p != 0x7f)
+			text[n++] = *p;
+		else if (*p == '\t')
+			text[n++] = ' ';
+	if (p < end) /* no half of a character */
+		while (n && ((unsigned char)*p & 0xc0) == 0x80 &&
+		       ((unsigned char)text[n - 1] & 0x80)) {
+			p--;
+			n--;
+		}
+	while (n && text[n - 1] == ' ')
+		n--;
+	return n ? testimony_name(g->t, text, n) : NO_ID;
+}
+
+uint32_t log_name(struct log *g, const char *s)
+{
+	return testimony_name(g->t, s, strlen(s));
+}
+
+/* Sayings of which the file's own rank is the speaker, if the line names none. */
+static bool said_by_rank(enum saying_kind k)
+{
+	static const bool others[SAY_KINDS] = {
+		[SAY_EXIT] = true,	[SAY_FIRST_FAILURE] = true, [SAY_STOPPED] = true,
+		[SAY_CANCELLED] = true, [SAY_NODE_FAILED] = true,   [SAY_RESTART] = true,
+		[SAY_FOLDED] = true,	[SAY_EVENT] = true,
+	};
+
+	return !others[k];
+}
+
+void log_fill(struct log *g, const struct log_line *l, struct saying *s)
+{
+	if (s->rank < 0)
+		s->rank = l->rank;
+	if (s->rank < 0 && said_by_rank(s->kind))
+		s->rank = g->t->rank;
+	if (s->local_rank < 0)
+		s->local_rank = l->local_rank;
+	if (s->pid < 0)
+		s->pid = l->pid;
+	if (s->host == NO_ID && l->host.p)
+		s->host = testimony_name(g->t, l->host.p, scan_left(&l->host));
+	if (s->time_ns == -1)
+		s->time_ns = l->time_ns;
+	s->line = l->number;
+}
+
+struct saying *log_say(struct log *g, const struct log_line *l, struct saying *s)
+{
+	g->stats->events++;
+	log_fill(g, l, s);
+	if (s->text == NO_ID)
+		s->text = log_text(g, l->text, l->end);
+	return testimony_say(g->t, s);
+}
+
+/* The anchors that stand at `at`, in turn. */
+static bool line_visit(struct log *g, const char *start, const char *end, uint64_t number,
+		       const char *at, uint16_t row)
+{
+	const struct log_words *w = g->words;
+	uint32_t key = word_key(at);
+	struct log_line l;
+	bool begun = false;
+
+	for (; row; row = w->rows[row - 1].next) {
+		const struct log_anchor *a = w->rows[row - 1].anchor;
+		const char *here = at;
+
+		if (w->rows[row - 1].key != key || !word_stands(at, a->word, w->rows[row - 1].len))
+			continue;
+		if ((size_t)(at - start) >= LOG_LINE_MAX)
+			return false;
+		if (!begun)
+			line_begin(g, &l, start, end, number, &here);
+		at = begun ? at : here;
+		begun = true;
+		if (a->fn(g, &l, at, a) == LOG_TOOK)
+			return true;
+	}
+	return false;
+}
+
+static bool log_waits(const struct log *g)
+{
+	return g->open || g->partial_lines;
+}
+
+/* --- the pass over the text --- */
+
+struct masks {
+	uint64_t letter, em, digit; /* em: m, that ends a colour; digit: or [ */
+	uint64_t lf, end;	    /* end: LF or CR */
+};
+
+#ifdef __SSE2__
+static inline uint64_t bits(__m128i v, unsigned at)
+{
+	return (uint64_t)(unsigned)_mm_movemask_epi8(v) << at;
+}
+
+/* Bytes in low..low+n-1: as signed numbers, those that are small once low is moved to the bottom.
+ */
+static inline __m128i in_range(__m128i v, char low, int n)
+{
+	return _mm_cmplt_epi8(_mm_add_epi8(v, _mm_set1_epi8((char)(-128 - low))),
+			      _mm_set1_epi8((char)(-128 + n)));
+}
+
+static inline struct masks masks_of(const char *p)
+{
+	struct masks m = { 0 };
+
+	for (unsigned i = 0; i < 64; i += 16) {
+		__m128i v = _mm_loadu_si128((const __m128i *)(const void *)(p + i));
+		__m128i low = _mm_or_si128(v, _mm_set1_epi8(0x20));
+		__m128i lf = _mm_cmpeq_epi8(v, _mm_set1_epi8('\n'));
+
+		m.letter |= bits(in_range(low, 'a', 26), i);
+		m.em |= bits(_mm_cmpeq_epi8(v, _mm_set1_epi8('m')), i);
+		m.digit |= bits(
+		    _mm_or_si128(in_range(v, '0', 10), _mm_cmpeq_epi8(v, _mm_set1_epi8('['))), i);
+		m.lf |= bits(lf, i);
+		m.end |= bits(_mm_or_si128(lf, _mm_cmpeq_epi8(v, _mm_set1_epi8('\r'))), i);
+	}
+	return m;
+}
+#else
+static inline struct masks masks_of(const char *p)
+{
+	struct masks m = { 0 };
+
+	for (unsigned i = 0; i < 64; i++) {
+		uint64_t bit = (uint64_t)1 << i;
+
+		m.letter |= is_alpha(p[i]) ? bit : 0;
+		m.em |= p[i] == 'm' ? bit : 0;
+		m.digit |= is_digit(p[i]) || p[i] == '[' ? bit : 0;
+		m.lf |= p[i] == '\n' ? bit : 0;
+		m.end |= p[i] == '\n' || p[i] == '\r' ? bit : 0;
+	}
+	return m;
+}
+#endif
+
+static const char *line_end(const char *p, const char *end)
+{
+	const char *lf = memchr(p, '\n', (size_t)(end - p)), *stop = lf ? lf : end;
+	const char *cr = memchr(p, '\r', (size_t)(stop - p));
+
+	return cr ? cr : stop;
+}
+
+/*
+ * Whole lines from p to end, where a line's end stands or is taken to. Gives the place from which
+ * to go on: end, or the end of a line behind which something is waited for.
+ */
+static const char *scan_text(struct log *g, const char *p, const char *end)
+{
+	const struct log_words *w = g->words;
+	uint64_t letter = 0, digit = 0; /* of the byte before */
+	const char *line = p;
+	bool waited = log_waits(g); /* then p to end is one line */
+
+	while (p < end) {
+		struct masks m = masks_of(p);
+		uint64_t letters = m.letter & ~(m.em & (m.digit << 1 | digit));
+		uint64_t starts = letters & ~(letters << 1 | letter);
+		uint64_t keep = end - p < 64 ? ((uint64_t)1 << (end - p)) - 1 : ~(uint64_t)0;
+
+		letter = letters >> 63;
+		digit = m.digit >> 63;
+		for (starts &= keep; starts; starts &= starts - 1) {
+			uint64_t before = (starts & -starts) - 1;
+			const char *at = p + __builtin_ctzll(starts), *start, *eol;
+			uint16_t row = w->first[word_hash(word_key(at))];
+			uint64_t number;
+
+			if (!row)
+				continue;
+			start = m.end & before ? p + 64 - __builtin_clzll(m.end & before) : line;
+			number = g->number + (unsigned)__builtin_popcountll(m.lf & before);
+			eol = line_end(at, end);
+			if (!line_visit(g, start, eol, number, at, row) &&
+			    (waited || !log_waits(g)))
+				continue;
+			g->number = number;
+			if (waited || log_waits(g))
+				return eol;
+			p = line = eol;
+			letter = digit = 0;
+			goto again;
+		}
+		g->number += (unsigned)__builtin_popcountll(m.lf & keep);
+		if (m.end & keep)
+			line = p + 64 - __builtin_clzll(m.end & keep);
+		p += 64;
+	again:;
+	}
+	return end;
+}
+
+/* A line while something is waited for: a traceback's next, or the rest of a text cut off. */
+static bool line_continues(struct log *g, const char *start, const char *end)
+{
+	struct log_line l;
+	const char *at = NULL;
+
+	line_begin(g, &l, start, end, g->number, &at);
+	return log_crash_continues(g, &l);
+}
+
+static void read_lines(struct log *g, const char *p, const char *end)
+{
+	while (p < end) {
+		const char *eol;
+
+		if (!log_waits(g)) {
+			p = scan_text(g, p, end);
+		} else {
+			eol = line_end(p, end);
+			if (eol > p && !line_continues(g, p, eol))
+				scan_text(g, p, eol);
+			p = eol;
+		}
+		if (p < end && log_waits(g)) {
+			g->number += *p == '\n';
+			p++;
+		}
+	}
+}
+
+/* --- the window --- */
+
+/* Behind the last whole line of buf[0..n); 0 if there is none. */
+static size_t whole_lines(const char *buf, size_t n)
+{
+	const char *lf = memrchr(buf, '\n', n);
+	size_t at = lf ? (size_t)(lf - buf) + 1 : 0;
+	const char *cr = memrchr(buf + at, '\r', n - at);
+
+	return cr ? (size_t)(cr - buf) + 1 : at;
+}
+
+/* Drops what belongs to a line that was cut; true while its end has not come. */
+static bool drop_rest(struct log *g, char *buf, size_t *have)
+{
+	const char *eol = line_end(buf, buf + *have);
+	size_t n = (size_t)(eol - buf);
+
+	(void)g;
+	memmove(buf, eol, *have - n);
+	*have -= n;
+	return *have == 0;
+}
+
+static int read_window(struct log *g, struct input *in, char *buf, struct error *reterr)
+{
+	size_t have = 0;
+	bool cut = false;
+	ssize_t n;
+
+	while ((n = input_read(in, buf + have, LOG_WINDOW - have)) > 0) {
+		size_t whole;
+
+		have += (size_t)n;
+		if (cut && (cut = drop_rest(g, buf, &have)))
+			continue;
+		whole = whole_lines(buf, have);
+		if (!whole && have < LOG_WINDOW)
+			continue;
+		if (!whole) { /* a line without an end: its beginning is taken */
+			memset(buf + LOG_WINDOW, '\n', LOG_PAD);
+			read_lines(g, buf, buf + LOG_LINE_MAX);
+			g->stats->skipped[SKIP_TOO_LONG]++;
+			cut = true;
+			have = 0;
+			continue;
+		}
+		memset(buf + have, '\n', LOG_PAD);
+		read_lines(g, buf, buf + whole);
+		memmove(buf, buf + whole, have - whole);
+		have -= whole;
+	}
+	if (n < 0)
+		return error_set(reterr, (int)n, "%s", strerror((int)-n));
+	memset(buf + have, '\n', LOG_PAD);
+	read_lines(g, buf, buf + have);
+	g->t->lines = g->number - (have == 0);
+	return 0;
+}
+
+/* --- the file --- */
+
+bool log_sniff(const char *text, size_t len, const char *path)
+{
+	static const char *const binary[] = { "\177ELF",    "%PDF",	"\211PNG",
+					      "PK\003\004", "\200\002", "SQLite format 3" };
+	size_t odd = 0, nul = 0;
+
+	(void)path;
+	for (size_t i = 0; i < ARRAY_SIZE(binary); i++)
+		if (len >= strlen(binary[i]) && !memcmp(text, binary[i], strlen(binary[i])))
+			return false;
+	for (size_t i = 0; i < len; i++) {
+		unsigned char c = (unsigned char)text[i];
+
+		nul += c == 0;
+		odd += c < ' ' && c && c != '\n' && c != '\r' && c != '\t' && c != '\033' &&
+		       c != '\b' && c != '\f';
+	}
+	return len && odd * 50 < len && nul * 2 < len;
+}
+
+/* torchrun's logs lie in RUN/attempt_0/3/stderr.log. */
+static int64_t rank_of_folder(const char *path)
+{
+	const char *at = path, *next;
+	int64_t rank = -1, attempt;
+	struct scan s;
+
+	for (; (next = strstr(at, "attempt_")); at = next + 8) {
+		s = scan_of(next + 8, next + strlen(next));
+		if (!scan_digits(&s, &attempt) || !scan_eat(&s, "/") || !scan_digits(&s, &rank) ||
+		    !scan_at(&s, "/"))
+			rank = -1;
+	}
+	return rank;
+}
+
+static void log_close(struct log *g)
+{
+	log_crash_done(g);
+	log_c10d_done(g);
+	log_train_done(g);
+	log_times_settle(g);
+	free(g->timeouts);
+	free(g->partial);
+	free(g->scratch);
+	free(g->words);
+}
+
+int log_read(struct input *in, const char *path, struct testimony **ret, struct read_stats *stats,
+	     struct error *reterr)
+{
+	struct log *g = xcalloc(1, sizeof(*g));
+	/* In front of the window stand line ends as well. */
+	_cleanup_free_ char *buf = xmalloc(LOG_PAD + LOG_WINDOW + LOG_PAD);
+	int r;
+
+	memset(buf, '\n', LOG_PAD);
+	g->t = testimony_new(WITNESS_LOG, "log");
+	g->stats = stats;
+	g->words = words_new();
+	g->scratch = xmalloc(LOG_LINE_MAX + LOG_PAD);
+	g->number = 1;
+	g->year = g->day_key = -1;
+	g->desync.rank = -1;
+	g->bar_total = -1;
+	g->thrown = NO_ID;
+	g->t->rank = survey_rank_of_name(path);
+	if (g->t->rank < 0)
+		g->t->rank = rank_of_folder(path);
+	r = read_window(g, in, buf + LOG_PAD, reterr);
+	log_close(g);
+	if (r < 0)
+		testimony_free(g->t);
+	else
+		*ret = g->t;
+	free(g);
+	return r;
+}

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* log.h - lines of text from jobs, launchers, schedulers and kernels: the row of last resort. */
+#pragma once
+#include "model/testimony.h"
+#include "read/input.h"
+
+/* Any text is a log: UTF-8 or not, with some NUL bytes or colours in it, but no binary file. */
+bool log_sniff(const char *text, size_t len, const char *path);
+int log_read(struct input *in, const char *path, struct testimony **ret, struct read_stats *stats,
+	     struct error *reterr);

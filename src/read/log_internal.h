@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * log_internal.h - what the parts of the log reader share: a line as its prefixes tell of it, the
+ * anchors by which lines of interest are found, and small steps through a text.
+ *
+ * Lines are found by words: every part gives a table of anchors, log.c looks for all of them in one
+ * pass, and only a line that holds one is parsed. No line is ever told by where in a library's
+ * source it was printed.
+ */
+#pragma once
+#include "model/testimony.h"
+#include "read/input.h"
+
+#define LOG_LINE_MAX	       ((size_t)64 << 10) /* longer lines are cut here, and counted */
+#define LOG_WORD_MIN	       4u		  /* shortest anchor */
+#define LOG_TRACEBACKS_MAX     64u		  /* open at a time */
+#define LOG_TRACEBACK_LINES    400u		  /* one that is longer is no longer waited for */
+#define LOG_BARS_MAX	       64u		  /* bars of data work told apart */
+#define LOG_DESYNC_REPORTS_MAX 16u		  /* taken whole; of further ones only who lags */
+#define LOG_PREFIXES_MAX       12u		  /* of one line */
+#define LOG_TIMEOUTS_MAX       65536u		  /* waiting for the line that names their group */
+
+/* --- steps through a text --- */
+
+struct scan {
+	const char *p, *end;
+};
+
+static inline bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+static inline bool is_alpha(char c)
+{
+	char low = (char)(c | 0x20);
+
+	return low >= 'a' && low <= 'z';
+}
+static inline size_t scan_left(const struct scan *s)
+{
+	return (size_t)(s->end - s->p);
+}
+static inline struct scan scan_of(const char *p, const char *end)
+{
+	return (struct scan){ p, end };
+}
+bool scan_at(const struct scan *s, const char *word); /* does it go on with word? */
+bool scan_eat(struct scan *s, const char *word);      /* steps over word if it does */
+bool scan_eat_any(struct scan *s, const char *word);  /* the same in any case of letters */
+bool scan_to(struct scan *s, const char *word);	      /* behind the next word; else unmoved */
+bool scan_to_any(struct scan *s, const char *word);   /* the same in any case of letters */
+void scan_blanks(struct scan *s);		      /* blanks and tabs */
+bool scan_digits(struct scan *s, int64_t *ret);	      /* plain digits, at most 18 of them */
+bool scan_int(struct scan *s, int64_t *ret);	      /* with a sign; beyond 64 bits: -1 */
+bool scan_double(struct scan *s, double *ret);	      /* 1,234.5e-6, nan, inf */
+/* The ranks of "[0, 1, 5-7]" or "0, 1": how many, at most max in ret. */
+size_t scan_ranks(struct scan *s, int64_t *ret, size_t max);
+bool text_has(const char *p, const char *end, const char *word);     /* as written */
+bool text_has_any(const char *p, const char *end, const char *word); /* in any case */
+
+/* --- a line --- */
+
+struct log_line {
+	const char *start, *end; /* without its end and without colours */
+	const char *text;	 /* behind the prefixes */
+	uint64_t number;
+	int64_t rank;	    /* by a prefix that is sure: [rank3]: */
+	int64_t local_rank; /* [default3]: */
+	int64_t pid, gpu;
+	struct scan host; /* p == NULL: none */
+	int64_t time_ns;  /* -1: none; below: see log_time_yearless */
+	char level;	  /* 'I', 'W', 'E', 'F', 0: none said */
+	bool folded;	  /* Ray's "[repeated 46x across cluster]" */
+	bool ranked;	  /* [rank3]: stands in this line */
+};
+
+/* A traceback that is under way: identified by who prints it. */
+struct log_traceback {
+	int64_t rank, local_rank, pid;
+	uint64_t host_hash;
+	enum { TB_FREE, TB_FRAMES, TB_AFTER } state;
+	unsigned lines;	   /* since it began, or since its exception */
+	unsigned more;	   /* tracebacks begun meanwhile by others whom no prefix tells apart */
+	unsigned indent;   /* of its lines that are no frames */
+	bool last_error;   /* the next line is NCCL's last error */
+	struct saying say; /* TB_AFTER: what will be said; its rank is the speaker's */
+	char text[SAYING_TEXT_MAX];
+	size_t n_text;
+};
+
+struct log_bar {
+	uint64_t key; /* of its title and speaker */
+	int64_t rank, done, total;
+	uint64_t line, last_line, count;
+	int64_t time_ns;
+	uint32_t text; /* of the last */
+};
+
+struct log_timeout { /* a time-out whose group is not known yet */
+	int64_t rank, local_rank, seq;
+	uint32_t signature, row;
+};
+
+/* Where progress of a kind of line is kept until it is known which kind the file is best told by.
+ */
+enum progress_source { FROM_LINES, FROM_BARS, FROM_ENGINE, PROGRESS_SOURCES };
+
+struct log {
+	struct testimony *t;
+	struct read_stats *stats;
+	struct log_words *words; /* the anchors of all parts; see log.c */
+	uint64_t number;	 /* of the current line */
+	bool saw_ranked;	 /* some line says [rankN]: */
+	int64_t year;		 /* of the latest full stamp; -1 */
+	int64_t day_key, day_ns; /* the date converted last */
+	/* c10d */
+	struct {
+		int64_t rank, seq;
+		unsigned reports;
+		uint8_t finished;
+	} desync;
+	struct log_timeout *timeouts; /* by hash, LOG_TIMEOUTS_MAX slots once used */
+	uint32_t n_timeouts;
+	/* crash */
+	struct log_traceback tracebacks[LOG_TRACEBACKS_MAX];
+	unsigned open;		 /* of tracebacks */
+	uint64_t exception_line; /* the latest that ended one */
+	struct {
+		int64_t rank, local_rank, time_ns;
+		uint32_t host;
+		bool root;
+		bool inside;
+	} elastic;
+	uint32_t thrown;      /* type in "terminate called after throwing .." */
+	bool step_terminated; /* srun said that it ends the step */
+	/* train */
+	struct testimony *progress[PROGRESS_SOURCES]; /* [FROM_LINES] is t */
+	struct log_bar bars[LOG_BARS_MAX];
+	unsigned n_bars;
+	int64_t bar_total; /* of the first bar of steps without a title */
+	/* a line cut in the middle of a known text */
+	char *partial;
+	size_t n_partial;
+	unsigned partial_lines;
+	char *scratch; /* LOG_LINE_MAX and a bit: a line without its colours */
+};
+
+enum log_took {
+	LOG_GO_ON, /* look at the rest of the line */
+	LOG_TOOK,  /* the line is done */
+};
+
+struct log_anchor {
+	const char *word; /* found in any case, at the start of a word */
+	/* l->text is known; at: where the word stands in the line. */
+	enum log_took (*fn)(struct log *g, struct log_line *l, const char *at,
+			    const struct log_anchor *a);
+	/* What the handlers that serve several words need to know of this one. */
+	enum saying_kind kind;
+	const char *what;
+	int64_t value;
+};
+extern const struct log_anchor log_c10d_anchors[], log_nccl_anchors[], log_crash_anchors[],
+    log_host_anchors[], log_train_anchors[], log_save_anchors[];
+
+/* --- log_prefix.c --- */
+
+void log_prefix(struct log *g, struct log_line *l);
+/* From the nearest [rankN]:, [E .. behind start and in front of at; text may begin mid-line. */
+void log_prefix_before(struct log *g, struct log_line *l, const char *at);
+/* "2026-11-29 21:31:49,123", "2026-11-29_21:31:50" and their like; -1. */
+bool log_stamp(struct log *g, struct scan *s, int64_t *ret_ns);
+/* A stamp without a year is kept as -2 - (ns since the start of a leap year) until
+ * log_times_settle. */
+void log_times_settle(struct log *g);
+
+/* --- log.c --- */
+
+/* Fills what the line's prefixes say and what is unknown in s, and says it. */
+struct saying *log_say(struct log *g, const struct log_line *l, struct saying *s);
+/* Only the filling: who, where and when. */
+void log_fill(struct log *g, const struct log_line *l, struct saying *s);
+/* The words from p to end as names: control characters gone, cut at SAYING_TEXT_MAX. */
+uint32_t log_text(struct log *g, const char *p, const char *end);
+uint32_t log_name(struct log *g, const char *s);
+
+/* --- log_c10d.c --- */
+
+void log_c10d_done(struct log *g);
+/* Is this watchdog text cut off? */
+bool log_c10d_partial(const char *at, const char *end);
+/* "PG ID 0 PG GUID 0(default_pg) Rank 3": the last such tag in front of at. */
+bool log_c10d_tag(struct log *g, const char *start, const char *at, uint32_t *group,
+		  int64_t *local_rank);
+
+/* --- log_crash.c --- */
+
+/* Is the line part of a traceback that is open? */
+bool log_crash_continues(struct log *g, struct log_line *l);
+void log_crash_done(struct log *g);
+/* What a message means: sets kind, what, value; false: nothing known. */
+bool log_classify(struct log *g, const char *p, const char *end, struct saying *s);
+
+/* --- log_train.c --- */
+
+void log_train_done(struct log *g);

@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * log_train.c - progress: which step, how long it took, how fast, the loss.
+ *
+ * Frameworks print a number behind a word ("iteration 10/ 500", "step: 10", "'step': 10") and
+ * beside it what it cost. A number alone is no progress: a line counts only if it also has a loss,
+ * a time, a rate or their like. Bars are of steps, of an evaluation, or of work on data, which
+ * their title and unit tell. A file that shows its steps in several ways is told by the best one.
+ */
+#include <math.h>
+
+#include "read/log_internal.h"
+
+#define STEP_MAX 1000000000000ll
+
+/* --- what stands beside the step --- */
+
+enum field { F_LOSS, F_TIME, F_MS, F_SECONDS, F_TOKENS, F_BESIDE };
+
+/* Words, by their first letter; the longer before the shorter. */
+static const struct key {
+	const char *word;
+	enum field field;
+} keys[] = {
+	{ "acc", F_BESIDE },
+	{ "batch_time", F_TIME },
+	{ "consumed", F_BESIDE },
+	{ "dt", F_TIME },
+	{ "elapsed time per iteration (ms)", F_MS },
+	{ "elapsed", F_BESIDE },
+	{ "epoch", F_BESIDE },
+	{ "eta", F_BESIDE },
+	{ "grad", F_BESIDE },
+	{ "iter_time", F_TIME },
+	{ "it/s", F_BESIDE },
+	{ "img/s", F_BESIDE },
+	{ "learning", F_BESIDE },
+	{ "loss", F_LOSS },
+	{ "lr", F_BESIDE },
+	{ "mfu", F_BESIDE },
+	{ "memory", F_BESIDE },
+	{ "ms/batch", F_MS },
+	{ "perplexity", F_BESIDE },
+	{ "ppl", F_BESIDE },
+	{ "samples/s", F_BESIDE },
+	{ "samples per second", F_BESIDE },
+	{ "step_time", F_TIME },
+	{ "step time", F_TIME },
+	{ "step_avg", F_TIME },
+	{ "throughput", F_BESIDE },
+	{ "time_per_step", F_TIME },
+	{ "time/step", F_TIME },
+	{ "train_step_timing in s", F_SECONDS },
+	{ "tokens_per_sec", F_TOKENS },
+	{ "tokens per sec", F_TOKENS },
+	{ "tokens/s", F_TOKENS },
+	{ "tok/s", F_TOKENS },
+	{ "total_flos", F_BESIDE },
+	{ "tps", F_TOKENS },
+	{ "time", F_TIME },
+	{ "wps", F_TOKENS },
+};
+
+/* The words that begin with a letter: first and behind the last, filled once in the table's order
+   of letters would be a second truth; a few dozen comparisons of one byte are cheap enough. */
+static const struct key *key_at(const char *p, const char *end)
+{
+	char c = (char)(*p | 0x20);
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		struct scan s = { p, end };
+
+		if (keys[i].word[0] == c && scan_eat_any(&s, keys[i].word))
+			return &keys[i];
+	}
+	return NULL;
+}
+
+/* The number behind a word: "loss: 5.7", "loss': 5.7", "loss=5.7", "Loss 2.99 (4.02)" */
+static bool value_at(struct scan *s, double *ret)
+{
+	while (s->p < s->end && (*s->p == ' ' || *s->p == ':' || *s->p == '=' || *s->p == '\'' ||
+				 *s->p == '"' || *s->p == '\t'))
+		s->p++;
+	return scan_double(s, ret);
+}
+
+/* "train_time", "data_time", "total time": of something else than the step */
+static bool is_other_time(const char *start, const char *at)
+{
+	return at > start && (at[-1] == '_' || at[-1] == '-' || at[-1] == '.');
+}
+
+static void take_time(struct scan *s, enum field f, double v, double *ret_ms)
+{
+	scan_blanks(s);
+	if (!(v >= 0 && v < 1e12) || !isnan(*ret_ms))
+		return;
+	if (f == F_MS || scan_at(s, "ms") || scan_at(s, "milli"))
+		*ret_ms = v;
+	else
+		*ret_ms = v * 1e3;
+}
+
+/* All that stands in the line; how many of the words. */
+static unsigned take_fields(const char *start, const char *end, struct progress_line *p)
+{
+	unsigned n = 0;
+	bool letter = false;
+
+	for (const char *at = start; at < end; at++) {
+		bool was = letter;
+		const struct key *k;
+		struct scan s;
+		double v;
+
+		letter = is_alpha(*at);
+		if (!letter || was || !(k = key_at(at, end)))
+			continue;
+		s = scan_of(at + strlen(k->word), end);
+		n++;
+		if (k->field == F_TIME && k->word[1] == 'i' && is_other_time(start, at)) {
+			n--;
+			continue;
+		}
+		if (k->field == F_TOKENS) {
+			while (s.p < s.end && (is_alpha(*s.p) || *s.p == '/'))
+				s.p++;
+			if (value_at(&s, &v) && v >= 0 && isnan(p->tokens_per_s))
+				p->tokens_per_s = v;
+		} else if (k->field == F_LOSS && value_at(&s, &v)) {
+			p->loss = isnan(p->loss) ? v : p->loss;
+		} else if (k->field != F_BESIDE && k->field != F_LOSS && value_at(&s, &v)) {
+			take_time(&s, k->field, v, &p->step_ms);
+		}
+		at += strlen(k->word) - 1;
+	}
+	return n;
+}
+
+/* --- lines --- */
+
+static struct testimony *progress_in(struct log *g, enum progress_source source)
+{
+	if (!g->progress[source])
+		g->progress[source] = testimony_new(WITNESS_LOG, "log");
+	return g->progress[source];
+}
+
+static void say_progress(struct log *g, const struct log_line *l, enum progress_source source,
+			 struct progress_line *p)
+{
+	p->rank = l->rank >= 0 ? l->rank : g->t->rank;
+	p->time_ns = l->time_ns >= 0 ? l->time_ns : -1;
+	p->line = l->number;
+	g->stats->events++;
+	testimony_progress(progress_in(g, source), p);
+}
+
+/* "  10/ 500", " 1,234 / 10,000"; total stays where there is none. */
+static bool step_at(struct scan *s, int64_t *step, int64_t *total)
+{
+	struct scan q;
+	int64_t v;
+
+	for (unsigned i = 0; i < 24 && s->p < s->end; i++, s->p++)
+		if (*s->p != ' ' && *s->p != ':' && *s->p != '=' && *s->p != '\'' && *s->p != '"' &&
+		    *s->p != '#' && *s->p != '[')
+			break;
+	if (!scan_digits(s, step) || *step > STEP_MAX)
+		return false;
+	while (scan_left(s) > 3 && *s->p == ',' && is_digit(s->p[1]) && is_digit(s->p[2]) &&
+	       is_digit(s->p[3]) && *step < STEP_MAX) {
+		s->p++;
+		*step =
+		    1000 * *step + 100 * (s->p[0] - '0') + 10 * (s->p[1] - '0') + (s->p[2] - '0');
+		s->p += 3;
+	}
+	q = *s;
+	scan_blanks(&q);
+	if (scan_eat(&q, "/")) {
+		scan_blanks(&q);
+		if (scan_digits(&q, &v) && v <= STEP_MAX) {
+			*total = v;
+			*s = q;
+		}
+	}
+	return true;
+}
+
+/* The engine's own counting beside the program's: it counts only where that is not there. */
+static bool is_engines(const char *p, const char *end)
+{
+	return text_has(p, end, "skipped=") || text_has(p, end, "RunningAvgSamplesPerSec");
+}
+
+/* "iteration 10/ 500 | ..", "step 12/400 loss ..", "iter 100: loss ..", "'step': 5" */
+static enum log_took on_step(struct log *g, struct log_line *l, const char *at,
+			     const struct log_anchor *a)
+{
+	struct scan s = scan_of(at + strlen(a->word), l->end);
+	struct progress_line p = progress_line_unknown();
+	enum progress_source source = FROM_LINES;
+
+	if (!step_at(&s, &p.step, &p.total) || (s.p < s.end && *s.p == '%'))
+		return LOG_GO_ON;
+	if (!take_fields(l->text, l->end, &p))
+		return LOG_GO_ON;
+	if (is_engines(at, l->end)) {
+		source = FROM_ENGINE;
+		if (l->rank < 0 && l->text[0] == '[')
+			l->rank = -1;
+	}
+	say_progress(g, l, source, &p);
+	/* "step 500: train loss 2.1, val loss 2.2" is an evaluation as well. */
+	if (text_has(s.p, l->end, "val loss") || text_has(s.p, l->end, "val_loss")) {
+		struct saying t = saying_of(SAY_EVALUATION);
+
+		t.value = p.step;
+		log_say(g, l, &t);
+	}
+	return LOG_TOOK;
+}
+
+/* "Epoch: [0][1180/1250]\tTime 0.771", "epoch 001: 100 / 1000 loss=", "Epoch [1/10], Step [3/600]"
+ */
+static enum log_took on_epoch_step(struct log *g, struct log_line *l, const char *at,
+				   const struct log_anchor *a)
+{
+	static const char *const words[] = { "step", "iteration", "iter", "batch" };
+	struct scan s = scan_of(at + strlen(a->word), l->end);
+	struct progress_line p = progress_line_unknown();
+	int64_t epochs = -1, total = -1;
+
+	if (scan_eat(&s, "("))
+		scan_to(&s, ")");
+	if (!step_at(&s, &p.epoch, &epochs))
+		return LOG_GO_ON;
+	while (s.p < s.end && (*s.p == ']' || *s.p == ' ' || *s.p == ':' || *s.p == '|' ||
+			       *s.p == ',' || *s.p == '\t'))
+		s.p++;
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (scan_eat_any(&s, words[i]))
+			break;
+	if (!step_at(&s, &p.epoch_at, &total) || total <= 0 || (s.p < s.end && *s.p == '%'))
+		return LOG_GO_ON;
+	if (!take_fields(s.p, l->end, &p))
+		return LOG_GO_ON;
+	p.epoch_steps = total;
+	p.step = p.epoch * total + p.epoch_at;
+	if (p.epoch > STEP_MAX / total)
+		return LOG_GO_ON;
+	say_progress(g, l, FROM_LINES, &p);
+	return LOG_TOOK;
+}
+
+/* --- bars --- */
+
+enum bar_kind { BAR_STEPS, BAR_EVALUATION, BAR_DATA };
+
+static const char *const evaluations[] = { "eval", "valid", "test", "sanity", "predict" };
+static const char *const data_works[] = {
+	"map",	   "filter", "token",  "load",	    "download", "generat", "group",   "build",
+	"process", "resolv", "concat", "sav",	    "cast",	"extract", "fetch",   "shard",
+	"read",	   "index",  "pack",   "cach",	    "convert",	"prepar",  "flatten", "dedup",
+	"scan",	   "copy",   "import", "materiali", "quantiz",	"captur",
+};
+
+static bool title_has(const char *p, const char *end, const char *const *words, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (text_has_any(p, end, words[i]))
+			return true;
+	return false;
+}
+
+struct bar {
+	const char *title, *title_end;
+	const char *end; /* behind its bracket */
+	int64_t done, total;
+	double ms; /* a step's; NAN */
+};
+
+/* "title:  3%|##   | 120/4000 [10:00<5:00:00,  1.23s/it, loss=2.1]": unit stands in the brackets.
+ */
+static bool bar_of(const struct log_line *l, const char *unit, struct bar *b)
+{
+	const char *open = unit, *p, *percent;
+	struct scan s;
+
+	while (open > l->text && *open != '[' && unit - open < 64)
+		open--;
+	if (*open != '[' || !memchr(open, '<', (size_t)(unit - open)))
+		return false;
+	for (p = open; p > l->text && (p[-1] == ' ' || p[-1] == '/' || is_digit(p[-1]) ||
+				       p[-1] == '.' || p[-1] == 'k' || p[-1] == 'M');
+	     p--)
+		;
+	s = scan_of(p, open);
+	scan_blanks(&s);
+	b->total = -1;
+	if (!step_at(&s, &b->done, &b->total) || b->total < 0)
+		return false;
+	b->title = b->title_end = l->text;
+	percent = memchr(l->text, '%', (size_t)(p - l->text));
+	if (percent) {
+		while (percent > l->text && (is_digit(percent[-1]) || percent[-1] == ' '))
+			percent--;
+		b->title_end = percent;
+	}
+	b->ms = NAN;
+	p = memchr(unit, ']', (size_t)(l->end - unit));
+	b->end = p ? p + 1 : l->end;
+	return true;
+}
+
+static void bar_rate(const struct log_line *l, const char *unit, struct bar *b)
+{
+	const char *p = unit;
+	struct scan s;
+	double v;
+
+	while (p > l->text && (is_digit(p[-1]) || p[-1] == '.'))
+		p--;
+	s = scan_of(p, unit);
+	if (p == unit || !scan_double(&s, &v) || !(v > 0))
+		return;
+	b->ms = *unit == 's' && unit[1] == '/' ? v * 1e3 : 1e3 / v;
+}
+
+/* One bar of data work: told apart by title, speaker and total, and by going back. */
+static void say_bar(struct log *g, const struct log_line *l, const struct bar *b)
+{
+	uint64_t key = hash_bytes(b->title, (size_t)(b->title_end - b->title), 7);
+	struct log_bar *slot = NULL;
+
+	key = hash_mix(hash_mix(hash_mix(key, (uint64_t)l->rank), (uint64_t)l->pid),
+		       (uint64_t)b->total);
+	for (unsigned i = 0; i < g->n_bars && !slot; i++)
+		if (g->bars[i].key == key && g->bars[i].done <= b->done)
+			slot = &g->bars[i];
+	if (!slot) {
+		if (g->n_bars == LOG_BARS_MAX) {
+			g->t->dropped++;
+			return;
+		}
+		slot = &g->bars[g->n_bars++];
+		*slot = (struct log_bar){ .key = key, .line = l->number };
+	}
+	slot->rank = l->rank >= 0 ? l->rank : g->t->rank;
+	slot->done = b->done;
+	slot->total = b->total;
+	slot->last_line = l->number;
+	slot->time_ns = l->time_ns;
+	slot->count++;
+	slot->text = log_text(g, l->text, b->end);
+}
+
+static enum log_took on_bar(struct log *g, struct log_line *l, const char *at,
+			    const struct log_anchor *a)
+{
+	struct progress_line p = progress_line_unknown();
+	enum bar_kind kind = BAR_STEPS;
+	struct bar b;
+
+	if (!bar_of(l, at, &b))
+		return LOG_GO_ON;
+	if (title_has(b.title, b.title_end, evaluations, ARRAY_SIZE(evaluations)))
+		kind = BAR_EVALUATION;
+	else if (a->value || title_has(b.title, b.title_end, data_works, ARRAY_SIZE(data_works)))
+		kind = BAR_DATA;
+	else if (b.title_end == b.title) {
+		/* Bars without a title: the first is of steps, another total of an evaluation. */
+		if (g->bar_total < 0)
+			g->bar_total = b.total;
+		if (g->bar_total != b.total)
+			kind = BAR_EVALUATION;
+	}
+	if (kind == BAR_DATA) {
+		say_bar(g, l, &b);
+	} else if (kind == BAR_EVALUATION) {
+		struct saying t = saying_of(SAY_EVALUATION);
+
+		log_say(g, l, &t);
+	} else {
+		struct scan s = scan_of(b.title, b.title_end);
+
+		bar_rate(l, at, &b);
+		take_fields(at, l->end, &p);
+		p.step_ms = b.ms;
+		p.step = b.done;
+		p.total = b.total;
+		if (scan_to_any(&s, "epoch") && step_at(&s, &p.epoch, &p.total)) {
+			p.total = -1;
+			p.epoch_at = b.done;
+			p.epoch_steps = b.total;
+			if (p.epoch < STEP_MAX / (b.total + 1))
+				p.step = p.epoch * b.total + b.done;
+		}
+		say_progress(g, l, FROM_BARS, &p);
+	}
+	return LOG_GO_ON; /* other words may follow on the same line */
+}
+
+const struct log_anchor log_train_anchors[] = {
+	{ "iteration", on_step, 0, NULL, 0 },
+	{ "step", on_step, 0, NULL, 0 },
+	{ "iter ", on_step, 0, NULL, 0 },
+	{ "iter:", on_step, 0, NULL, 0 },
+	{ "iter=", on_step, 0, NULL, 0 },
+	{ "batch ", on_step, 0, NULL, 0 },
+	{ "epoch", on_epoch_step, 0, NULL, 0 },
+	{ "it/s", on_bar, 0, NULL, 0 },
+	{ "s/it", on_bar, 0, NULL, 0 },
+	{ "examples/s", on_bar, 0, NULL, 1 },
+	{ "files/s", on_bar, 0, NULL, 1 },
+	{ "docs/s", on_bar, 0, NULL, 1 },
+	{ "rows/s", on_bar, 0, NULL, 1 },
+	{ "lines/s", on_bar, 0, NULL, 1 },
+	{ "shards/s", on_bar, 0, NULL, 1 },
+	{ "tables/s", on_bar, 0, NULL, 1 },
+	{ "s/file", on_bar, 0, NULL, 1 },
+	{ "s/ba", on_bar, 0, NULL, 1 },
+	{ NULL, NULL, 0, NULL, 0 },
+};
+
+static uint64_t progress_lines(const struct testimony *t)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; t && i < t->progress.n; i++)
+		n += t->progress.v[i].lines;
+	return n;
+}
+
+void log_train_done(struct log *g)
+{
+	enum progress_source best = FROM_LINES;
+
+	for (unsigned i = 0; i < g->n_bars; i++) {
+		const struct log_bar *b = &g->bars[i];
+		struct saying t = saying_of(SAY_DATA_WORK), *row;
+
+		t.rank = b->rank;
+		t.seq = b->done;
+		t.value = b->total;
+		t.text = b->text;
+		t.time_ns = b->time_ns;
+		t.line = b->line;
+		row = testimony_say(g->t, &t);
+		if (row) {
+			row->last_line = b->last_line;
+			row->count = b->count;
+		}
+	}
+	/* Bars count where lines are few beside them; the engine's where there is nothing else. */
+	if (progress_lines(g->progress[FROM_BARS]) > 20 * progress_lines(g->progress[FROM_LINES]))
+		best = FROM_BARS;
+	if (!g->progress[best])
+		best = FROM_ENGINE;
+	if (g->progress[best]) {
+		g->t->progress.n = g->progress[best]->progress.n;
+		g->t->progress.cap = g->progress[best]->progress.cap;
+		g->t->progress.v = g->progress[best]->progress.v;
+		g->progress[best]->progress.v = NULL;
+		g->progress[best]->progress.n = g->progress[best]->progress.cap = 0;
+	}
+	for (unsigned i = 0; i < PROGRESS_SOURCES; i++)
+		testimony_free(g->progress[i]);
+}
