@@ -2,6 +2,7 @@
 /* diagnose.c - `lockstep diagnose PATH...`: from what people already have to what is wrong. */
 #include "cmd/cmd.h"
 #include "cmd/join.h"
+#include "judge/hang.h"
 #include "judge/judge.h"
 #include "model/layout.h"
 #include "show/show.h"
@@ -160,7 +161,8 @@ int diagnose_main(int argc, char **argv)
 		status = EXIT_USAGE;
 	} else if (judge_all(&join, &args) < 0) {
 		status = EXIT_CANNOT_TELL;
-	} else if (show(&join, &args, argv + operands, (size_t)(argc - operands)) < 0) {
+	} else if (judge_hang(&join.scene, &join.report),
+		   show(&join, &args, argv + operands, (size_t)(argc - operands)) < 0) {
 		complain("standard output: %s", strerror(errno));
 		status = EXIT_CANNOT_TELL;
 	} else {

@@ -40,13 +40,6 @@ static size_t member_place(const struct scene_group *g, uint32_t row)
 	return low;
 }
 
-struct scene_member *scene_member_of(struct scene_group *g, uint32_t row)
-{
-	size_t at = member_place(g, row);
-
-	return at < g->members.n && g->members.v[at].row == row ? &g->members.v[at] : NULL;
-}
-
 struct scene_member *scene_member_add(struct scene_group *g, uint32_t row)
 {
 	size_t at = member_place(g, row);

@@ -24,7 +24,6 @@ uint32_t scene_name(struct scene *s, const struct intern *from, uint32_t id);
 const char *scene_printf(struct scene *s, const char *format, ...) PRINTF_LIKE(2, 3);
 /* The row of the group; a new one if there is none of that name and description. */
 uint32_t scene_group_row(struct building *b, uint32_t name, uint32_t desc, uint32_t ranks);
-struct scene_member *scene_member_of(struct scene_group *g, uint32_t row); /* NULL */
 struct scene_member *scene_member_add(struct scene_group *g, uint32_t row);
 uint32_t scene_signature(struct building *b, const struct intern *from, const struct signature *s);
 /* "[0, 1, 5]" as numbers, ascending; malloc'd. Shortened by "..": *ret_n is 0. */

@@ -189,6 +189,42 @@ void build_gpus(struct building *b)
 
 /* --- RAS and Inspector --- */
 
+static int by_count(const void *a, const void *b)
+{
+	const struct scene_count *x = a, *y = b;
+
+	if (x->group != y->group)
+		return x->group < y->group ? -1 : 1;
+	if (x->c.rank != y->c.rank)
+		return x->c.rank < y->c.rank ? -1 : 1;
+	return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
+}
+
+static void order_counts(struct scene *s)
+{
+	size_t from = 0;
+
+	if (s->counts.n)
+		qsort(s->counts.v, s->counts.n, sizeof(*s->counts.v), by_count);
+	for (size_t i = 0; i <= s->counts.n; i++) {
+		int64_t latest = INT64_MIN;
+
+		if (i < s->counts.n && s->counts.v[i].group == s->counts.v[from].group)
+			continue;
+		for (size_t k = from; k < i; k++)
+			latest = MAX(latest, s->counts.v[k].time_ns);
+		for (size_t k = from; k < i; k++) {
+			struct scene_count *c = &s->counts.v[k];
+
+			c->latest = c->time_ns == latest;
+			c->before = k > from && s->counts.v[k - 1].c.rank == c->c.rank
+					? (uint32_t)k - 1
+					: NO_ID;
+		}
+		from = i;
+	}
+}
+
 /* The largest communicator is the world: its ranks are the job's. */
 static void tie_counts(struct scene *s)
 {
@@ -243,5 +279,6 @@ void build_counts(struct building *b)
 			*vec_push(&s->counts) = to;
 		}
 	}
+	order_counts(s);
 	tie_counts(s);
 }

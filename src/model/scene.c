@@ -22,6 +22,23 @@ uint32_t scene_row(const struct scene *s, int64_t rank)
 	return NO_ID;
 }
 
+const struct scene_member *scene_member(const struct scene_group *g, uint32_t row)
+{
+	size_t low = 0, high = g->members.n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (g->members.v[middle].row == row)
+			return &g->members.v[middle];
+		if (g->members.v[middle].row < row)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return NULL;
+}
+
 void scene_done(struct scene *s)
 {
 	for (size_t i = 0; i < s->groups.n; i++) {

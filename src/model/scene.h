@@ -114,6 +114,8 @@ struct scene_count { /* RAS and Inspector, by communicator and moment */
 	uint32_t row, group; /* group: row of scene.groups; NO_ID */
 	int64_t size;	     /* of the communicator */
 	int64_t time_ns;
+	uint32_t before; /* row of the same rank's count at the moment before; NO_ID */
+	bool latest;	 /* of the communicator's last moment */
 };
 
 enum scene_moved { MOVED_UNKNOWN, MOVED_NO, MOVED_YES };
@@ -142,5 +144,6 @@ struct scene {
 	VEC(const char *) said; /* for assumed: what was left out of it and why */
 };
 
-uint32_t scene_row(const struct scene *s, int64_t rank); /* NO_ID */
+uint32_t scene_row(const struct scene *s, int64_t rank);			    /* NO_ID */
+const struct scene_member *scene_member(const struct scene_group *g, uint32_t row); /* NULL */
 void scene_done(struct scene *s);

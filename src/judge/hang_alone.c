@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hang_alone.c - who broke it where no sequence numbers tell: PyTorch's own report, NCCL's RAS,
+ * or stacks alone.
+ */
+#include "judge/hang_internal.h"
+
+/* --- named by PyTorch --- */
+
+void breach_of_reports(struct hang *h)
+{
+	struct breach *b = NULL;
+	_cleanup_free_ bool *named = xcalloc(h->s->ranks.n + 1, sizeof(bool));
+	int64_t lowest = INT64_MAX;
+
+	for (size_t i = 0; i < h->s->sayings.n; i++) {
+		const struct scene_saying *y = &h->s->sayings.v[i];
+
+		if ((y->s.kind != SAY_DESYNC_LAGGING && y->s.kind != SAY_NOT_JOINED) ||
+		    y->peer_row == NO_ID)
+			continue;
+		if (!b)
+			b = breach_new(h, GROUND_REPORTED);
+		if (!named[y->peer_row])
+			*vec_push(&b->culprits) = y->peer_row;
+		named[y->peer_row] = true;
+		if (y->s.kind == SAY_DESYNC_LAGGING)
+			lowest = MIN(lowest, y->s.seq);
+	}
+	if (!b)
+		return;
+	b->confidence = 0.9;
+	b->seq = lowest == INT64_MAX ? -1 : lowest + 1;
+	for (uint32_t row = 0; row < h->s->ranks.n; row++)
+		if (!named[row] && h->s->ranks.v[row].lived)
+			*vec_push(&b->victims) = row;
+}
+
+/* --- counted by RAS --- */
+
+static int64_t launches(const struct comm_count *c)
+{
+	int64_t sum = 0;
+
+	for (int op = 0; op < COMM_OPS; op++)
+		sum += MAX(c->counts[op], 0);
+	return sum;
+}
+
+static bool same_counts(const struct comm_count *a, const struct comm_count *b)
+{
+	return !memcmp(a->counts, b->counts, sizeof(a->counts));
+}
+
+/* Most ranks of a communicator have launched alike; who has launched other or fewer is odd. */
+static void odd_counts(struct hang *h, size_t from, size_t to, struct breach *b)
+{
+	const struct scene_count *usual = NULL, *v = h->s->counts.v;
+	size_t votes = 0, most = 0, all = 0;
+
+	/* who has more than half is what is left of pairs that differ (Boyer and Moore 1981) */
+	for (size_t i = from; i < to; i++) {
+		if (!v[i].latest || v[i].c.missing)
+			continue;
+		all++;
+		if (!votes)
+			usual = &v[i];
+		votes += same_counts(&v[i].c, &usual->c) ? 1 : -(size_t)1;
+	}
+	for (size_t i = from; usual && i < to; i++)
+		most += v[i].latest && !v[i].c.missing && same_counts(&v[i].c, &usual->c);
+	for (size_t i = from; usual && 2 * most > all && i < to; i++) {
+		if (!v[i].latest || v[i].row == NO_ID)
+			continue;
+		if (v[i].c.missing ||
+		    (!same_counts(&v[i].c, &usual->c) && launches(&v[i].c) <= launches(&usual->c)))
+			*vec_push(&b->culprits) = v[i].row;
+		else if (same_counts(&v[i].c, &usual->c))
+			*vec_push(&b->victims) = v[i].row;
+	}
+}
+
+void breach_of_counts(struct hang *h)
+{
+	const struct scene *s = h->s;
+	bool moved = false, again = false, missing = false;
+	struct breach *b;
+
+	for (size_t i = 0; i < s->counts.n; i++) {
+		const struct scene_count *c = &s->counts.v[i];
+		const struct scene_count *old = c->before == NO_ID ? NULL : &s->counts.v[c->before];
+
+		if (c->of->witness != WITNESS_RAS || !c->latest)
+			continue;
+		again |= old != NULL;
+		moved |= old && !same_counts(&old->c, &c->c) && !c->c.missing && !old->c.missing;
+		missing |= c->c.missing || c->c.unresponsive || c->c.dead;
+	}
+	h->goes_on |= again && moved;
+	for (size_t from = 0, to = 0; from < s->counts.n; from = to) {
+		while (to < s->counts.n && s->counts.v[to].group == s->counts.v[from].group)
+			to++;
+		if (s->counts.v[from].of->witness != WITNESS_RAS)
+			continue;
+		b = breach_new(h, GROUND_REPORTED);
+		b->group = s->counts.v[from].group;
+		b->confidence = missing ? 0.9 : again ? 0.7 : 0.5;
+		odd_counts(h, from, to, b);
+		if (b->culprits.n) {
+			h->assumed_hang |= !missing && !again;
+			return; /* the other communicators tell the same */
+		}
+		free(b->victims.v);
+		h->breaches.n--;
+	}
+}
+
+/* --- stacks alone --- */
+
+static void stacks_busy(struct hang *h, size_t waiting)
+{
+	struct breach *b = breach_new(h, GROUND_STACK);
+
+	b->confidence = waiting > 1 ? 0.7 : 0.5;
+	for (uint32_t row = 0; row < h->s->ranks.n; row++) {
+		if (h->look[row].busy_stack)
+			*vec_push(&b->culprits) = row;
+		else if (h->look[row].waiting_stack)
+			*vec_push(&b->victims) = row;
+	}
+}
+
+/* All wait, one of them in another operation than the rest. */
+static uint64_t stack_key(const struct hang *h, uint32_t row, bool with_line)
+{
+	const struct doing_found *d = &h->look[row].doing;
+	const struct scene_stack *k = &h->s->stacks.v[h->s->ranks.v[row].stack];
+	const char *function = intern_get(&k->of->names, d->caller.function);
+
+	if (with_line)
+		return hash_mix(hash_bytes(function, strlen(function), 5),
+				(uint32_t)d->caller.line);
+	return hash_mix(d->doing, d->op);
+}
+
+static bool paired(enum comm_op op)
+{
+	return op == COMM_SEND || op == COMM_RECV || op == COMM_SEND_RECV;
+}
+
+static size_t stack_sides(const struct hang *h, bool with_line, uint64_t *keys, uint32_t *sides,
+			  size_t *count)
+{
+	size_t n = 0;
+
+	for (uint32_t row = 0; row < h->s->ranks.n; row++) {
+		uint64_t key;
+		size_t at = 0;
+
+		sides[row] = NO_ID;
+		if (!h->look[row].waiting_stack)
+			continue;
+		key = stack_key(h, row, with_line);
+		while (at < n && keys[at] != key)
+			at++;
+		if (at == n) {
+			keys[n] = key;
+			count[n++] = 0;
+		}
+		count[at]++;
+		sides[row] = (uint32_t)at;
+	}
+	return n;
+}
+
+static void name_minority(struct hang *h, const uint32_t *sides, const size_t *count, size_t n,
+			  double confidence)
+{
+	size_t most = 0, all = 0;
+	struct breach *b;
+
+	for (size_t i = 0; i < n; i++) {
+		most = count[i] > count[most] ? i : most;
+		all += count[i];
+	}
+	if (n < 2 || 2 * count[most] <= all)
+		return;
+	b = breach_new(h, GROUND_STACK);
+	b->confidence = confidence;
+	for (uint32_t row = 0; row < h->s->ranks.n; row++)
+		if (sides[row] != NO_ID)
+			*vec_push(sides[row] == most ? &b->victims : &b->culprits) = row;
+}
+
+/* In a pipeline each stage stands in a send or recv; who is still in an earlier part of the same
+   function than all others has not come as far as they have. */
+static void stacks_of_pipeline(struct hang *h)
+{
+	uint32_t function = NO_ID, lowest = NO_ID, second = NO_ID;
+	int32_t highest = 0;
+	size_t n = 0;
+	const char *name = "";
+	struct breach *b;
+
+	for (uint32_t row = 0; row < h->s->ranks.n; row++) {
+		const struct doing_found *d = &h->look[row].doing;
+		const struct scene_stack *k;
+		const char *own;
+
+		if (!h->look[row].waiting_stack || d->caller.function == NO_ID)
+			continue;
+		k = &h->s->stacks.v[h->s->ranks.v[row].stack];
+		own = intern_get(&k->of->names, d->caller.function);
+		if (function != NO_ID && strcmp(own, name))
+			return;
+		function = d->caller.function;
+		name = own;
+		n++;
+		highest = MAX(highest, d->caller.line);
+		if (lowest == NO_ID || d->caller.line < h->look[lowest].doing.caller.line) {
+			second = lowest;
+			lowest = row;
+		} else if (second == NO_ID || d->caller.line < h->look[second].doing.caller.line) {
+			second = row;
+		}
+	}
+	if (n < 3 || second == NO_ID)
+		return;
+	/* apart from the rest by more than the rest is apart */
+	if (h->look[second].doing.caller.line - h->look[lowest].doing.caller.line <=
+	    highest - h->look[second].doing.caller.line)
+		return;
+	b = breach_new(h, GROUND_STACK);
+	b->confidence = 0.4;
+	for (uint32_t row = 0; row < h->s->ranks.n; row++)
+		if (row == lowest)
+			*vec_push(&b->culprits) = row;
+		else if (h->look[row].waiting_stack)
+			*vec_push(&b->victims) = row;
+}
+
+void breach_of_stacks(struct hang *h)
+{
+	_cleanup_free_ uint64_t *keys = xcalloc(h->s->ranks.n + 1, sizeof(*keys));
+	_cleanup_free_ uint32_t *sides = xcalloc(h->s->ranks.n + 1, sizeof(*sides));
+	_cleanup_free_ size_t *count = xcalloc(h->s->ranks.n + 1, sizeof(*count));
+	size_t waiting = 0, busy = 0, pairs = 0, n;
+
+	for (uint32_t row = 0; row < h->s->ranks.n; row++) {
+		waiting += h->look[row].waiting_stack;
+		busy += h->look[row].busy_stack;
+		pairs += h->look[row].waiting_stack && paired(h->look[row].doing.op);
+	}
+	if (waiting && busy && busy <= waiting) {
+		stacks_busy(h, waiting);
+	} else if (waiting && !busy && pairs == waiting) {
+		stacks_of_pipeline(h);
+	} else if (waiting > 2 && !busy && !pairs) {
+		n = stack_sides(h, false, keys, sides, count);
+		name_minority(h, sides, count, n, 0.5);
+	}
+}

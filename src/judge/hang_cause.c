@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hang_cause.c - why the rank that is waited for does not come.
+ *
+ * Its own words first, then its stack, then what its log was last about, then what is missing
+ * of it. What nothing tells stays missing-rank, with the command that would tell.
+ */
+#include "judge/hang_internal.h"
+
+struct doing_cause {
+	enum doing doing;
+	enum cause cause;
+	const char *detail;
+};
+
+static const struct doing_cause doing_causes[] = {
+	{ DOING_DATA, CAUSE_DATA_STARVED, NULL },
+	{ DOING_CHECKPOINT, CAUSE_CHECKPOINT, NULL },
+	{ DOING_EVALUATION, CAUSE_UNEVEN_STEPS, "evaluation" },
+	{ DOING_GC, CAUSE_HOST_STALL, "gc" },
+	{ DOING_COMPILE, CAUSE_HOST_STALL, "compile" },
+	{ DOING_EXIT, CAUSE_MISSING_RANK, "exit" },
+	{ DOING_EXCEPTION, CAUSE_EXCEPTION, NULL },
+	{ DOING_DEBUGGER, CAUSE_HOST_STALL, "debugger" },
+	{ DOING_RENDEZVOUS, CAUSE_RENDEZVOUS, NULL },
+	{ DOING_SERVICE, CAUSE_HOST_STALL, "io" },
+	{ DOING_STORAGE, CAUSE_HOST_STALL, "io" },
+	{ DOING_MEMORY, CAUSE_HOST_STALL, "memory" },
+	{ DOING_SUBPROCESS, CAUSE_HOST_STALL, "subprocess" },
+	{ DOING_SLEEP, CAUSE_HOST_STALL, "sleep" },
+	{ DOING_LOCK, CAUSE_HOST_STALL, "lock" },
+	{ DOING_PYTHON, CAUSE_HOST_STALL, "python" },
+	{ DOING_MODEL, CAUSE_HOST_STALL, "model" },
+};
+
+static const struct doing_cause *cause_of_doing(enum doing doing)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(doing_causes); i++)
+		if (doing_causes[i].doing == doing)
+			return &doing_causes[i];
+	return NULL;
+}
+
+/* Generic waits get their meaning from who called them: storage inside the data loader. */
+static const struct doing_cause *cause_of_stack(const struct rank_look *l)
+{
+	bool generic = l->doing.doing == DOING_STORAGE || l->doing.doing == DOING_SUBPROCESS ||
+		       l->doing.doing == DOING_SLEEP || l->doing.doing == DOING_LOCK ||
+		       l->doing.doing == DOING_MEMORY || l->doing.doing == DOING_PYTHON;
+
+	if (!l->has_stack)
+		return NULL;
+	if (generic && (l->doing.inside == DOING_DATA || l->doing.inside == DOING_CHECKPOINT ||
+			l->doing.inside == DOING_EVALUATION || l->doing.inside == DOING_COMPILE))
+		return cause_of_doing(l->doing.inside);
+	return l->busy_stack || l->doing.doing == DOING_LOCK || l->doing.doing == DOING_MODEL
+		   ? cause_of_doing(l->doing.doing)
+		   : NULL;
+}
+
+static bool is_gone(const struct hang *h, uint32_t row)
+{
+	for (size_t i = 0; i < h->s->counts.n; i++) {
+		const struct scene_count *c = &h->s->counts.v[i];
+
+		if (c->row == row && c->latest && (c->c.dead || c->c.missing || c->c.unresponsive))
+			return true;
+	}
+	return false;
+}
+
+/* Live processes of others were looked at, and there was none of this rank. */
+static bool no_process(const struct hang *h, uint32_t row)
+{
+	size_t others = 0;
+
+	if (h->look[row].has_stack)
+		return false;
+	for (uint32_t i = 0; i < h->s->ranks.n; i++)
+		others += h->look[i].has_stack;
+	return 2 * (others + 1) > h->s->ranks.n;
+}
+
+/* The last thing that the log is about, where no rank has a line of its own about it. */
+static bool log_is_about(const struct hang *h, enum saying_kind kind, uint32_t row)
+{
+	for (size_t i = 0; i < h->s->sayings.n; i++) {
+		const struct scene_saying *y = &h->s->sayings.v[i];
+
+		if (y->s.kind != kind || (y->row != NO_ID && y->row != row))
+			continue;
+		for (size_t k = 0; k < h->s->progress.n; k++)
+			if (h->s->progress.v[k].file == y->file &&
+			    h->s->progress.v[k].p.last_line > y->s.last_line)
+				return false;
+		return true;
+	}
+	return false;
+}
+
+static enum cause cause_of_rank(const struct hang *h, const struct breach *b, uint32_t row,
+				const char **detail)
+{
+	const struct rank_look *l = &h->look[row];
+	const struct doing_cause *doing = cause_of_stack(l);
+
+	*detail = NULL;
+	if (l->failed)
+		return l->failed->cause;
+	if (doing) {
+		*detail = doing->detail;
+		return doing->cause;
+	}
+	if (l->left)
+		return CAUSE_MISSING_RANK;
+	if (l->saving)
+		return CAUSE_CHECKPOINT;
+	if (is_gone(h, row))
+		return CAUSE_DEAD_RANK;
+	if (log_is_about(h, SAY_DATA_WORK, row))
+		return CAUSE_DATA_STARVED;
+	if (b->ground == GROUND_ABSENT && no_process(h, row))
+		return CAUSE_DEAD_RANK;
+	if (log_is_about(h, SAY_COMPILE, row)) {
+		*detail = "compile";
+		return CAUSE_HOST_STALL;
+	}
+	if (h->near_end)
+		return CAUSE_UNEVEN_STEPS;
+	return CAUSE_MISSING_RANK;
+}
+
+/* Somebody left the loop: the others are at the end of an epoch or of the run, and what the odd
+   ones called is no size of the same operation. */
+static enum cause cause_of_difference(const struct hang *h, const struct breach *b)
+{
+	bool other_operation = !b->conflict || b->conflict->kind == MISMATCH_OPERATION;
+
+	for (size_t i = 0; i < b->culprits.n; i++)
+		if (h->look[b->culprits.v[i]].failed &&
+		    h->look[b->culprits.v[i]].failed->cause != CAUSE_DEAD_RANK &&
+		    h->look[b->culprits.v[i]].failed->cause != CAUSE_EXCEPTION)
+			return h->look[b->culprits.v[i]].failed->cause;
+	return h->near_end && other_operation ? CAUSE_UNEVEN_STEPS : CAUSE_COLLECTIVE_DESYNC;
+}
+
+static const struct scene_saying *first_of(const struct hang *h, enum saying_kind kind)
+{
+	for (size_t i = 0; i < h->s->sayings.n; i++)
+		if (h->s->sayings.v[i].s.kind == kind)
+			return &h->s->sayings.v[i];
+	return NULL;
+}
+
+static void cause_of_stuck(const struct hang *h, struct breach *b)
+{
+	const struct scene_saying *gpu = first_of(h, SAY_GPU_ERROR);
+	const struct scene_saying *net = first_of(h, SAY_NETWORK_ERROR);
+	const struct scene_saying *said = gpu ? gpu : net;
+
+	b->cause = gpu ? CAUSE_GPU_ERROR : net ? CAUSE_NETWORK_ERROR : CAUSE_COLLECTIVE_STUCK;
+	if (gpu && said->row != NO_ID)
+		*vec_push(&b->culprits) = said->row;
+}
+
+void find_cause(struct hang *h, struct breach *b)
+{
+	switch (b->ground) {
+	case GROUND_FAILED:
+		return; /* as its words say */
+	case GROUND_STUCK:
+		cause_of_stuck(h, b);
+		return;
+	case GROUND_DIFFERS:
+	case GROUND_ORDER:
+		b->cause = cause_of_difference(h, b);
+		return;
+	case GROUND_BEHIND:
+	case GROUND_ABSENT:
+	case GROUND_REPORTED:
+	case GROUND_STACK:
+	case GROUND_POWER:
+		if (!b->culprits.n)
+			return;
+		b->cause = cause_of_rank(h, b, b->culprits.v[0], &b->detail);
+		if (b->ground == GROUND_STACK && b->cause == CAUSE_MISSING_RANK &&
+		    h->look[b->culprits.v[0]].waiting_stack)
+			b->cause = CAUSE_COLLECTIVE_DESYNC;
+		return;
+	}
+}
+
+/* Those who are behind in one place need not be so for one reason. */
+void split_by_cause(struct hang *h)
+{
+	for (size_t i = 0; i < h->breaches.n; i++) {
+		struct breach *b = &h->breaches.v[i];
+		struct breach rest;
+		size_t kept = 0;
+		const char *detail;
+		enum cause cause;
+
+		if (b->culprits.n < 2 ||
+		    (b->ground != GROUND_BEHIND && b->ground != GROUND_ABSENT &&
+		     b->ground != GROUND_STACK && b->ground != GROUND_REPORTED))
+			continue;
+		cause = cause_of_rank(h, b, b->culprits.v[0], &detail);
+		rest = *b;
+		rest.culprits = rest.victims = (struct row_list){ 0 };
+		for (size_t k = 0; k < b->culprits.n; k++) {
+			uint32_t row = b->culprits.v[k];
+
+			if (cause_of_rank(h, b, row, &detail) == cause)
+				b->culprits.v[kept++] = row;
+			else
+				*vec_push(&rest.culprits) = row;
+		}
+		b->culprits.n = kept;
+		if (!rest.culprits.n)
+			continue;
+		for (size_t k = 0; k < b->victims.n; k++)
+			*vec_push(&rest.victims) = b->victims.v[k];
+		*vec_push(&h->breaches) = rest; /* b is not used after this: the table may move */
+	}
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hang_fail.c - who failed first, by its own words, and who merely followed.
+ *
+ * A rank that lost a peer, the store or its communicator, that was ended by its launcher, or that
+ * its own watchdog took down after a time-out, is an echo. What remains is ordered by what the
+ * launcher calls the first failure, by the words' weight (the kernel and the scheduler know why a
+ * process died; the process does not), then by time and place in the log.
+ */
+#include "judge/hang_internal.h"
+
+#include <signal.h>
+
+struct meaning {
+	enum saying_kind kind;
+	enum cause cause;
+	int weight; /* of two sayings about one rank the heavier tells the cause */
+};
+
+static const struct meaning meanings[] = {
+	{ SAY_OUT_OF_MEMORY, CAUSE_OUT_OF_MEMORY, 9 },
+	{ SAY_GPU_ERROR, CAUSE_GPU_ERROR, 8 },
+	{ SAY_NODE_FAILED, CAUSE_DEAD_RANK, 7 },
+	{ SAY_NETWORK_ERROR, CAUSE_NETWORK_ERROR, 4 },
+	{ SAY_CONFIGURATION, CAUSE_CONFIGURATION, 5 },
+	{ SAY_RENDEZVOUS, CAUSE_RENDEZVOUS, 5 },
+	{ SAY_EXCEPTION, CAUSE_EXCEPTION, 6 },
+	{ SAY_FATAL, CAUSE_EXCEPTION, 6 },
+	{ SAY_EXIT, CAUSE_DEAD_RANK, 2 },
+	{ SAY_FIRST_FAILURE, CAUSE_DEAD_RANK, 2 },
+};
+
+static const struct meaning *meaning_of(enum saying_kind kind)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(meanings); i++)
+		if (meanings[i].kind == kind)
+			return &meanings[i];
+	return NULL;
+}
+
+static bool is_echo(enum saying_kind k)
+{
+	return k == SAY_PEER_LOST || k == SAY_STORE_LOST || k == SAY_ABORTED;
+}
+
+/* Signals that launchers and watchdogs send; the kernel's own tell of the process. */
+static bool ended_from_outside(int64_t exit)
+{
+	return exit == -SIGTERM || exit == -SIGINT || exit == -SIGHUP || exit == 128 + SIGTERM;
+}
+
+static const char *text_of(const struct hang *h, uint32_t id)
+{
+	return id == NO_ID ? "" : intern_get(&h->s->names, id);
+}
+
+/* By rank: what the launcher did to it, and whether its watchdog had spoken. */
+struct fate {
+	bool stopped, timed_out, lost_peer;
+	uint64_t stopped_at;
+	const struct scene_saying *best, *exit, *first;
+	int weight;
+};
+
+static uint64_t order_of(const struct scene_saying *y)
+{
+	return (uint64_t)y->file << 40 | MIN(y->s.line, ((uint64_t)1 << 40) - 1);
+}
+
+static bool earlier(const struct scene_saying *a, const struct scene_saying *b)
+{
+	if (a->s.time_ns > 0 && b->s.time_ns > 0 && a->s.time_ns != b->s.time_ns)
+		return a->s.time_ns < b->s.time_ns;
+	return order_of(a) < order_of(b);
+}
+
+static void note_fate(struct fate *f, const struct scene_saying *y)
+{
+	const struct meaning *m = meaning_of(y->s.kind);
+
+	f->lost_peer |= is_echo(y->s.kind);
+	f->timed_out |= y->s.kind == SAY_TIMEOUT || y->s.kind == SAY_DUMP_LOCAL ||
+			y->s.kind == SAY_DUMP_SIGNAL || y->s.kind == SAY_HEARTBEAT;
+	if (y->s.kind == SAY_STOPPED && !f->stopped) {
+		f->stopped = true;
+		f->stopped_at = order_of(y);
+	}
+	if (y->s.kind == SAY_EXIT || y->s.kind == SAY_FIRST_FAILURE)
+		f->exit = f->exit ? f->exit : y;
+	if (y->s.kind == SAY_FIRST_FAILURE)
+		f->first = y;
+	if (!m || (y->s.kind == SAY_EXIT && y->s.value == 0))
+		return;
+	if (!f->best || m->weight > f->weight || (m->weight == f->weight && earlier(y, f->best))) {
+		f->best = y;
+		f->weight = m->weight;
+	}
+}
+
+/* Ended by somebody else's doing: by its launcher, its own watchdog, or a lost peer. */
+static bool followed(const struct fate *f)
+{
+	const struct meaning *m = f->best ? meaning_of(f->best->s.kind) : NULL;
+	int64_t exit = f->exit ? f->exit->s.value : 0;
+
+	if (!m)
+		return true;
+	if (m->weight > 2) { /* words of its own: unless they came as a reaction */
+		if (f->stopped && order_of(f->best) > f->stopped_at && !f->first)
+			return true;
+		if (m->kind == SAY_OUT_OF_MEMORY || m->kind == SAY_GPU_ERROR)
+			return false;
+		return f->timed_out || (f->lost_peer && m->kind != SAY_FATAL);
+	}
+	if (f->stopped || ended_from_outside(exit))
+		return true;
+	return f->timed_out || f->lost_peer;
+}
+
+static bool mismatch_words(const struct hang *h, const struct scene_saying *y)
+{
+	return y->s.kind == SAY_FATAL && strstr(text_of(h, y->s.what), "size mismatch");
+}
+
+static void add_failure(struct hang *h, const struct fate *f)
+{
+	const struct meaning *m = meaning_of(f->best->s.kind);
+	struct failure *own = vec_push(&h->failures);
+
+	*own = (struct failure){
+		.cause = mismatch_words(h, f->best) ? CAUSE_COLLECTIVE_DESYNC : m->cause,
+		.said = f->best,
+		.time_ns = f->best->s.time_ns,
+		.order = order_of(f->best),
+		.first = f->first != NULL,
+		.by_signal = m->weight <= 2 && f->exit && f->exit->s.value < 0,
+	};
+}
+
+static int by_weight_of_proof(const void *a, const void *b)
+{
+	const struct failure *x = a, *y = b;
+
+	if (x->first != y->first)
+		return x->first ? -1 : 1;
+	if (x->time_ns > 0 && y->time_ns > 0 && x->time_ns / 1000000000 != y->time_ns / 1000000000)
+		return x->time_ns < y->time_ns ? -1 : 1;
+	return (x->order > y->order) - (x->order < y->order);
+}
+
+/* Words that name a host or GPU and no rank go to the rank that has it, if one does. */
+static uint32_t row_of_place(const struct hang *h, const struct scene_saying *y)
+{
+	for (uint32_t i = 0; i < h->s->ranks.n && y->s.gpu >= 0; i++)
+		if (h->s->ranks.v[i].gpu == y->s.gpu && y->s.host != NO_ID &&
+		    h->s->ranks.v[i].host == y->s.host)
+			return i;
+	return NO_ID;
+}
+
+static void note_ends(struct hang *h)
+{
+	for (size_t i = 0; i < h->s->sayings.n; i++) {
+		const struct scene_saying *y = &h->s->sayings.v[i];
+		const struct meaning *m = meaning_of(y->s.kind);
+
+		if (y->s.kind == SAY_CANCELLED && !h->cancelled)
+			h->cancelled = y;
+		if ((m && m->weight > 2 && y->s.kind != SAY_NETWORK_ERROR) ||
+		    ((y->s.kind == SAY_EXIT || y->s.kind == SAY_FIRST_FAILURE) &&
+		     y->s.value != 0) ||
+		    is_echo(y->s.kind))
+			h->ended = true;
+	}
+}
+
+void look_at_failures(struct hang *h)
+{
+	struct fate *fate = xcalloc(h->s->ranks.n + 1, sizeof(*fate));
+	struct fate nobody = { 0 };
+	VEC(uint32_t) rows = { 0 };
+
+	note_ends(h);
+	for (size_t i = 0; i < h->s->sayings.n; i++) {
+		const struct scene_saying *y = &h->s->sayings.v[i];
+		uint32_t row = y->row != NO_ID ? y->row : row_of_place(h, y);
+
+		note_fate(row == NO_ID ? &nobody : &fate[row], y);
+	}
+	for (uint32_t row = 0; row < h->s->ranks.n; row++) {
+		h->look[row].echo = (fate[row].best || fate[row].exit || fate[row].lost_peer) &&
+				    followed(&fate[row]);
+		if (!fate[row].best || followed(&fate[row]))
+			continue;
+		add_failure(h, &fate[row]);
+		*vec_push(&rows) = row;
+	}
+	if (nobody.best && !h->failures.n && nobody.weight > 2)
+		add_failure(h, &nobody);
+	/* pointers only now: the table does not grow any more */
+	for (size_t i = 0; i < rows.n; i++)
+		h->look[rows.v[i]].failed = &h->failures.v[i];
+	free(rows.v);
+	free(fate);
+}
+
+static uint32_t row_of_failure(const struct hang *h, const struct failure *f)
+{
+	for (uint32_t row = 0; row < h->s->ranks.n; row++)
+		if (h->look[row].failed == f)
+			return row;
+	return NO_ID;
+}
+
+static bool same_words(const struct failure *a, const struct failure *b)
+{
+	return a->said->s.kind == b->said->s.kind && a->said->s.what == b->said->s.what;
+}
+
+/* All others lost a peer and nobody says how it ended: the one that lost none is gone. */
+void breach_of_echoes(struct hang *h)
+{
+	struct breach *b;
+	size_t echoes = 0, silent = 0;
+
+	for (uint32_t row = 0; row < h->s->ranks.n; row++) {
+		echoes += h->look[row].echo;
+		silent += !h->look[row].echo;
+	}
+	if (echoes < 2 || !silent || silent >= echoes)
+		return;
+	b = breach_new(h, GROUND_FAILED);
+	b->cause = CAUSE_DEAD_RANK;
+	b->confidence = silent == 1 ? 0.7 : 0.5;
+	for (uint32_t row = 0; row < h->s->ranks.n; row++)
+		*vec_push(h->look[row].echo ? &b->victims : &b->culprits) = row;
+}
+
+/* The first, and those who failed by the same words in the same second, before the launcher's
+   choice between them means anything. */
+void breach_of_failures(struct hang *h)
+{
+	const struct failure *first = NULL;
+	struct breach *b;
+	size_t alike = 0;
+	uint32_t row;
+
+	for (size_t i = 0; i < h->failures.n; i++)
+		if (!first || by_weight_of_proof(&h->failures.v[i], first) < 0)
+			first = &h->failures.v[i];
+	if (!first)
+		return;
+	row = row_of_failure(h, first);
+	b = breach_new(h, GROUND_FAILED);
+	b->failure = first;
+	b->cause = first->cause;
+	b->confidence = first->first ? 0.9 : 0.8;
+	for (size_t i = 0; i < h->failures.n; i++)
+		alike += &h->failures.v[i] != first && same_words(&h->failures.v[i], first);
+	if (row != NO_ID && (first->first || 2 * (alike + 1) <= h->s->ranks.n || !alike))
+		*vec_push(&b->culprits) = row;
+	/* all ranks say the same: the code or the settings, no rank */
+	if (alike && 2 * (alike + 1) > h->s->ranks.n && !first->first)
+		b->confidence = 0.7;
+	for (uint32_t i = 0; i < h->s->ranks.n; i++)
+		if (i != row && h->s->ranks.v[i].witnesses)
+			*vec_push(&b->victims) = i;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hang_internal.h - between the files that judge a hang. Rows are the scene's unless said. */
+#pragma once
+#include "judge/hang.h"
+#include "model/doing.h"
+
+/* What GPUs draw, as shares of their board's limit, tells what they do. */
+enum power_shape {
+	SHAPE_UNKNOWN,
+	SHAPE_COMPUTE,	     /* most of the limit */
+	SHAPE_COMMUNICATION, /* half of it, at full utilization */
+	SHAPE_WAITING,	     /* full utilization, little power: a kernel that spins */
+	SHAPE_STARVED,	     /* it comes and goes */
+	SHAPE_IDLE,	     /* no utilization, little power */
+	SHAPES
+};
+
+/* A rank's own failure, by the words of its log, its launcher or its node. */
+struct failure {
+	enum cause cause;
+	const struct scene_saying *said; /* the line that counts; NULL: none */
+	int64_t time_ns;
+	uint64_t order; /* file and line */
+	bool first;	/* the launcher calls it the first */
+	bool by_signal; /* it was ended from outside, by nobody who said so */
+};
+
+/* All that is known of a rank, beside where it stands in groups. */
+struct rank_look {
+	bool has_stack;
+	struct doing_found doing;
+	bool waiting_stack;	/* its stack waits in a collective, or may */
+	bool busy_stack;	/* its stack is in something that is no collective */
+	struct failure *failed; /* NULL: no failure of its own */
+	bool echo;		/* it failed because a peer did, or was ended by its launcher */
+	bool left;		/* it said that it leaves */
+	const struct scene_saying *left_said;
+	enum power_shape shape;
+	bool saving; /* a save of its own, or of all, was begun and not ended */
+};
+
+struct row_list {
+	uint32_t *v;
+	size_t n, cap;
+};
+
+/* Why a set of ranks is named. */
+enum ground {
+	GROUND_BEHIND,	 /* others wait in what it has not begun */
+	GROUND_ABSENT,	 /* the same, and nothing is of it */
+	GROUND_DIFFERS,	 /* it called something else in the same place */
+	GROUND_ORDER,	 /* a cycle of groups: it left the usual order */
+	GROUND_STUCK,	 /* all have come and nothing moves */
+	GROUND_REPORTED, /* PyTorch or NCCL name it */
+	GROUND_FAILED,	 /* its own failure ended the job */
+	GROUND_STACK,	 /* its stack is elsewhere than the others' */
+	GROUND_POWER,	 /* its GPU is idle where the others' wait */
+};
+
+/* One thing that broke. */
+struct breach {
+	enum ground ground;
+	enum cause cause;
+	const char *detail;
+	struct row_list culprits, victims;
+	uint32_t group; /* where they wait; NO_ID */
+	int64_t seq;
+	uint32_t signature; /* what they wait in; NO_ID */
+	const struct scene_conflict *conflict;
+	const struct failure *failure;
+	bool tie; /* all sides are named: none is the odd one */
+	double confidence;
+};
+
+struct hang {
+	const struct scene *s;
+	struct report *r;
+	uint32_t *row;		/* of the report, by the scene's */
+	struct rank_look *look; /* by the scene's rows */
+	VEC(struct failure) failures;
+	VEC(struct breach) breaches;
+	bool timed_out;	   /* somebody's watchdog spoke */
+	bool ended;	   /* the job ended by an error */
+	bool near_end;	   /* the log stands near the end of an epoch or of the run */
+	bool goes_on;	   /* something shows progress after the dumps */
+	bool assumed_hang; /* one recording: that it hangs is assumed */
+	bool hangs;
+	int64_t last_step, total_steps;
+	int64_t waited_ms; /* as the watchdogs state it; -1 */
+	const struct scene_saying *cancelled;
+};
+
+/* hang_rows.c: rows of the report for all ranks of the scene */
+void rows_join(struct hang *h);
+/* hang_look.c: stacks, words and power of each rank */
+void look_at_ranks(struct hang *h);
+bool waits_by_stack(const struct doing_found *d);
+/* hang_power.c */
+void look_at_power(struct hang *h);
+const char *power_shape_name(enum power_shape s);
+/* hang_fail.c: who failed first by its own words */
+void look_at_failures(struct hang *h);
+void breach_of_failures(struct hang *h);
+void breach_of_echoes(struct hang *h);
+/* hang_wait.c: who waits for whom */
+void breach_of_waits(struct hang *h);
+/* hang_sides.c: which side of a conflict, or of a cycle, is the odd one */
+void odd_side(struct hang *h, struct breach *b, const struct scene_group *g,
+	      const struct scene_conflict *c);
+void odd_in_cycle(struct hang *h, struct breach *b, const uint32_t *rows, size_t n);
+/* hang_alone.c: where no frontier is known: stacks, power, RAS, reports alone */
+void breach_of_reports(struct hang *h);
+void breach_of_counts(struct hang *h);
+void breach_of_stacks(struct hang *h);
+void breach_of_power(struct hang *h);
+/* hang_cause.c */
+void find_cause(struct hang *h, struct breach *b);
+void split_by_cause(struct hang *h);
+/* hang_words.c */
+void write_findings(struct hang *h);
+/* hang_table.c: groups, stacks and power in the report */
+void write_tables(struct hang *h);
+
+struct breach *breach_new(struct hang *h, enum ground ground);
+const char *hang_ranks(struct hang *h, const uint32_t *rows, size_t n); /* "0-2,4" */

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hang_look.c - what is known of each rank by its stack and its log, before anyone is compared. */
+#include "judge/hang_internal.h"
+
+bool waits_by_stack(const struct doing_found *d)
+{
+	return d->doing == DOING_COLLECTIVE || d->doing == DOING_BACKWARD ||
+	       d->doing == DOING_GPU_WAIT || d->doing == DOING_RENDEZVOUS;
+}
+
+static bool tells_nothing(enum doing d)
+{
+	return d == DOING_UNKNOWN || d == DOING_WORKER || d == DOING_LAUNCHER || d == DOING_MODEL ||
+	       d == DOING_LOCK;
+}
+
+static void look_at_stacks(struct hang *h)
+{
+	for (size_t i = 0; i < h->s->ranks.n; i++) {
+		uint32_t row = h->s->ranks.v[i].stack;
+		struct rank_look *l = &h->look[i];
+		const struct scene_stack *k;
+
+		if (row == NO_ID)
+			continue;
+		k = &h->s->stacks.v[row];
+		l->doing = doing_of_process(k->of, &k->of->stacks.v[k->process]);
+		l->has_stack = l->doing.doing != DOING_WORKER && l->doing.doing != DOING_LAUNCHER;
+		l->waiting_stack = l->has_stack && waits_by_stack(&l->doing);
+		l->busy_stack = l->has_stack && !l->waiting_stack && !tells_nothing(l->doing.doing);
+	}
+}
+
+/* A save that was begun and is not known to have ended, as the last thing that the log shows. */
+static void look_at_saves(struct hang *h)
+{
+	const struct scene *s = h->s;
+
+	for (size_t i = 0; i < s->sayings.n; i++) {
+		const struct scene_saying *y = &s->sayings.v[i];
+		uint32_t row = y->row;
+
+		if (y->s.kind != SAY_SAVE_BEGIN && y->s.kind != SAY_SAVE_END)
+			continue;
+		if (row == NO_ID && s->ranks.n) /* by custom rank 0 writes and says so */
+			row = 0;
+		if (row == NO_ID)
+			continue;
+		h->look[row].saving = y->s.kind == SAY_SAVE_BEGIN;
+	}
+	for (size_t i = 0; i < s->progress.n; i++) {
+		const struct scene_progress *p = &s->progress.v[i];
+
+		for (size_t k = 0; k < s->sayings.n; k++) {
+			const struct scene_saying *y = &s->sayings.v[k];
+
+			if (y->s.kind == SAY_SAVE_BEGIN && y->file == p->file && y->row == p->row &&
+			    p->p.last_line > y->s.last_line)
+				h->look[y->row == NO_ID ? 0 : y->row].saving = false;
+		}
+	}
+}
+
+static void look_at_farewells(struct hang *h)
+{
+	for (size_t i = 0; i < h->s->sayings.n; i++) {
+		const struct scene_saying *y = &h->s->sayings.v[i];
+
+		if (y->s.kind == SAY_LEFT && y->row != NO_ID) {
+			h->look[y->row].left = true;
+			h->look[y->row].left_said = y;
+		}
+		if (y->s.kind == SAY_TIMEOUT || y->s.kind == SAY_DUMP_SIGNAL ||
+		    y->s.kind == SAY_DESYNC_LAGGING || y->s.kind == SAY_NOT_JOINED)
+			h->timed_out = true;
+		if (y->s.kind == SAY_TIMEOUT)
+			h->waited_ms = MAX(h->waited_ms, y->s.ran_ms);
+	}
+}
+
+#define NEAR_END_SHARE	 0.03
+#define GOES_ON_LEAST_NS ((int64_t)1000000000)
+#define GOES_ON_MOST_NS	 ((int64_t)600 * 1000000000)
+
+static bool near(int64_t at, int64_t total)
+{
+	return total > 0 && at <= total &&
+	       (double)(total - at) <= MAX(1.0, NEAR_END_SHARE * (double)total);
+}
+
+static void look_at_progress(struct hang *h)
+{
+	h->last_step = h->total_steps = -1;
+	for (size_t i = 0; i < h->s->progress.n; i++) {
+		const struct scene_progress *p = &h->s->progress.v[i];
+
+		if (p->p.last_step > h->last_step) {
+			h->last_step = p->p.last_step;
+			h->total_steps = p->p.total_steps;
+		}
+		h->near_end |=
+		    near(p->p.last_step, p->p.total_steps) || near(p->p.epoch_at, p->p.epoch_steps);
+		/* Stamps have whole seconds at worst; what is further off is another time zone. */
+		if (h->s->recorded_ns > 0 && p->p.last_ns > h->s->recorded_ns + GOES_ON_LEAST_NS &&
+		    p->p.last_ns < h->s->recorded_ns + GOES_ON_MOST_NS)
+			h->goes_on = true;
+	}
+}
+
+void look_at_ranks(struct hang *h)
+{
+	h->look = xcalloc(h->s->ranks.n + 1, sizeof(*h->look));
+	h->waited_ms = -1;
+	for (size_t i = 0; i < h->s->ranks.n; i++)
+		h->look[i].doing.frame.function = h->look[i].doing.caller.function = NO_ID;
+	look_at_stacks(h);
+	look_at_saves(h);
+	look_at_farewells(h);
+	look_at_progress(h);
+	look_at_power(h);
+}

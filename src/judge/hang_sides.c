@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hang_sides.c - of several sides that wait for each other, which one left the order?
+ *
+ * By majority, never by who comes first. Where the sides are equal: the one whose operation did not
+ * follow what it used to follow; the one that differs from what groups of the same kind called in
+ * the same place; the one in an operation outside the step (a barrier). Else it is a tie, and said.
+ */
+#include "judge/hang_internal.h"
+
+struct side {
+	VEC(uint32_t) rows;
+	uint32_t signature;
+	uint32_t broken, kept; /* by habit */
+	bool outside;	       /* a barrier or its like */
+	bool like_others;      /* groups of the same kind called this there */
+};
+
+static void count_habits(const struct hang *h, struct side *s)
+{
+	for (size_t i = 0; i < s->rows.n; i++) {
+		enum scene_habit habit = h->s->ranks.v[s->rows.v[i]].habit;
+
+		s->broken += habit == SCENE_HABIT_BROKEN;
+		s->kept += habit == SCENE_HABIT_KEPT;
+	}
+}
+
+static bool outside_of_steps(const struct hang *h, uint32_t signature)
+{
+	const struct signature *sig = signature == NO_ID ? NULL : &h->s->signatures.v[signature];
+
+	return sig && (sig->op == COMM_BARRIER || (sig->op == COMM_ALL_REDUCE &&
+						   sig->in_elements >= 0 && sig->in_elements <= 1));
+}
+
+/* The side that f holds for while it does not for the others; NULL if there is none. */
+static struct side *only_one(struct side *sides, size_t n, bool (*f)(const struct side *s))
+{
+	struct side *found = NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!f(&sides[i]))
+			continue;
+		if (found)
+			return NULL;
+		found = &sides[i];
+	}
+	return found;
+}
+
+static bool broke_habit(const struct side *s)
+{
+	return s->broken && !s->kept;
+}
+
+static bool is_outside(const struct side *s)
+{
+	return s->outside;
+}
+
+static bool unlike_others(const struct side *s)
+{
+	return !s->like_others;
+}
+
+/* All but the largest, if it has more ranks than all others together. */
+static bool by_majority(struct breach *b, const struct side *sides, size_t n)
+{
+	size_t most = 0, rest = 0;
+
+	for (size_t i = 1; i < n; i++)
+		if (sides[i].rows.n > sides[most].rows.n)
+			most = i;
+	for (size_t i = 0; i < n; i++)
+		rest += i == most ? 0 : sides[i].rows.n;
+	if (sides[most].rows.n <= rest)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < sides[i].rows.n; k++)
+			*vec_push(i == most ? &b->victims : &b->culprits) = sides[i].rows.v[k];
+	b->signature = sides[most].signature;
+	return true;
+}
+
+static void name_side(struct breach *b, const struct side *sides, size_t n, const struct side *odd)
+{
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < sides[i].rows.n; k++)
+			*vec_push(&sides[i] == odd ? &b->culprits : &b->victims) =
+			    sides[i].rows.v[k];
+	for (size_t i = 0; i < n; i++)
+		if (&sides[i] != odd)
+			b->signature = sides[i].signature;
+}
+
+static void decide(struct breach *b, struct side *sides, size_t n, bool habit_first)
+{
+	bool (*const signs[])(const struct side *s) = { broke_habit, unlike_others, is_outside };
+	struct side *odd = NULL;
+
+	if (habit_first)
+		odd = only_one(sides, n, broke_habit);
+	if (!odd && by_majority(b, sides, n)) {
+		b->confidence = 0.95;
+		return;
+	}
+	for (size_t i = 0; !odd && i < ARRAY_SIZE(signs); i++)
+		odd = only_one(sides, n, signs[i]);
+	b->confidence = 0.8;
+	if (odd) {
+		name_side(b, sides, n, odd);
+		return;
+	}
+	b->tie = true;
+	b->confidence = 0.4;
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < sides[i].rows.n; k++)
+			*vec_push(&b->culprits) = sides[i].rows.v[k];
+	b->signature = NO_ID;
+}
+
+static void sides_done(struct side *sides, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free(sides[i].rows.v);
+	free(sides);
+}
+
+/* Did groups of the same description call it there? They run the same program. */
+static bool called_by_siblings(const struct hang *h, const struct scene_group *g, int64_t seq,
+			       uint32_t signature)
+{
+	for (size_t i = 0; i < h->s->groups.n; i++) {
+		const struct scene_group *o = &h->s->groups.v[i];
+
+		if (o == g || o->desc != g->desc || o->desc == NO_ID)
+			continue;
+		for (size_t k = 0; k < o->members.n; k++) {
+			const struct scene_member *m = &o->members.v[k];
+
+			if (m->waits && m->wait.seq == seq && m->wait.signature != NO_ID &&
+			    signature_compare(&h->s->names, &h->s->signatures.v[m->wait.signature],
+					      &h->s->signatures.v[signature]) == MISMATCH_NONE)
+				return true;
+		}
+	}
+	return false;
+}
+
+void odd_side(struct hang *h, struct breach *b, const struct scene_group *g,
+	      const struct scene_conflict *c)
+{
+	size_t n = c->sides.n;
+	struct side *sides = xcalloc(n, sizeof(*sides));
+	bool any = false;
+
+	for (size_t i = 0; i < n; i++) {
+		sides[i].signature = c->sides.v[i].signature;
+		for (size_t k = 0; k < c->sides.v[i].rows.n; k++)
+			*vec_push(&sides[i].rows) = c->sides.v[i].rows.v[k];
+		count_habits(h, &sides[i]);
+		sides[i].outside = outside_of_steps(h, sides[i].signature);
+		sides[i].like_others = sides[i].signature != NO_ID &&
+				       called_by_siblings(h, g, c->seq, sides[i].signature);
+		any |= sides[i].like_others;
+	}
+	for (size_t i = 0; i < n && !any; i++)
+		sides[i].like_others = true; /* nobody can say */
+	b->conflict = c;
+	decide(b, sides, n, false);
+	sides_done(sides, n);
+}
+
+void odd_in_cycle(struct hang *h, struct breach *b, const uint32_t *rows, size_t n)
+{
+	struct side *sides = xcalloc(n, sizeof(*sides));
+	_cleanup_free_ uint64_t *key = xcalloc(n, sizeof(*key));
+	size_t n_sides = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct scene_rank *r = &h->s->ranks.v[rows[i]];
+		uint64_t own = hash_mix(r->wait_group, (uint64_t)r->wait_seq);
+		size_t at = 0;
+
+		while (at < n_sides && key[at] != own)
+			at++;
+		if (at == n_sides) {
+			key[n_sides++] = own;
+			sides[at].signature = NO_ID;
+			sides[at].like_others = true;
+		}
+		*vec_push(&sides[at].rows) = rows[i];
+		if (r->wait_group != NO_ID && sides[at].signature == NO_ID) {
+			const struct scene_member *m =
+			    scene_member(&h->s->groups.v[r->wait_group], rows[i]);
+
+			sides[at].signature = m ? m->wait.signature : NO_ID;
+		}
+	}
+	for (size_t i = 0; i < n_sides; i++) {
+		count_habits(h, &sides[i]);
+		sides[i].outside = outside_of_steps(h, sides[i].signature);
+	}
+	if (n_sides > 1) {
+		decide(b, sides, n_sides, true);
+	} else { /* all wait in one place for each other: no side */
+		b->tie = true;
+		b->confidence = 0.3;
+		for (size_t i = 0; i < n; i++)
+			*vec_push(&b->culprits) = rows[i];
+	}
+	sides_done(sides, n_sides);
+}

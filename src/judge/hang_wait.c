@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hang_wait.c - who waits for whom, over all groups: whoever waits for nobody is the one.
+ *
+ * A rank waits in the operation that it began first and has not finished. It waits for the members
+ * of that group who have not begun it, and for those who called something else in its place. From
+ * these edges the sets of ranks follow that wait for nobody outside (the strongly connected
+ * components without a way out, Tarjan 1972): one rank that is free is behind; several that wait
+ * for each other are a cycle; ranks whose operation has everybody are stuck in it.
+ *
+ * A place in a group is a node of its own between those who wait there and those waited for, so
+ * that edges are linear in ranks.
+ */
+#include "judge/hang_internal.h"
+
+#define PLACES_MAX 64u /* of one group; the lowest */
+
+struct place {
+	uint32_t group;
+	int64_t seq;
+	uint32_t place;
+	bool p2p;
+	size_t waiter;		 /* of p2p: one node a waiting member */
+	uint32_t side;		 /* of a conflict; NO_ID */
+	uint32_t first_to, n_to; /* in graph.to */
+	uint32_t waiting;
+};
+
+struct visit {
+	uint32_t node, edge;
+};
+
+struct graph {
+	uint32_t n_ranks;
+	VEC(struct place) places;
+	VEC(uint32_t) to; /* rows that a place waits for */
+	uint32_t *wait;	  /* by row: its place; NO_ID */
+	/* Tarjan */
+	uint32_t *index, *low, *component;
+	VEC(uint32_t) stack;
+	VEC(struct visit) visits;
+	uint32_t next_index, n_components;
+};
+
+static const struct scene_conflict *conflict_at(const struct scene_group *g, int64_t seq,
+						uint32_t place)
+{
+	for (size_t i = 0; i < g->conflicts.n; i++)
+		if (g->conflicts.v[i].seq == seq && g->conflicts.v[i].place == place)
+			return &g->conflicts.v[i];
+	return NULL;
+}
+
+static uint32_t side_of(const struct scene_conflict *c, uint32_t row)
+{
+	for (uint32_t i = 0; c && i < c->sides.n; i++)
+		for (size_t k = 0; k < c->sides.v[i].rows.n; k++)
+			if (c->sides.v[i].rows.v[k] == row)
+				return i;
+	return NO_ID;
+}
+
+/* What `row` waits in counts in this group only if nothing that it began before keeps it. */
+static bool counts_here(const struct hang *h, uint32_t group, const struct scene_member *m)
+{
+	uint32_t first = h->s->ranks.v[m->row].wait_group;
+
+	return m->waits && (first == NO_ID || first == group || m->source != MEMBER_DUMP);
+}
+
+/* from: where the places of the group begin */
+static uint32_t place_of(struct graph *g, size_t from, uint32_t group, const struct scene_group *of,
+			 size_t member, uint32_t side)
+{
+	const struct scene_member *m = &of->members.v[member];
+
+	for (size_t i = from; i < g->places.n && !m->wait.p2p; i++) {
+		const struct place *p = &g->places.v[i];
+
+		if (!p->p2p && p->seq == m->wait.seq && p->place == m->wait.place &&
+		    p->side == side)
+			return (uint32_t)i;
+	}
+	if (g->places.n - from >= PLACES_MAX && !m->wait.p2p)
+		return NO_ID;
+	*vec_push(&g->places) = (struct place){
+		.group = group,
+		.seq = m->wait.seq,
+		.place = m->wait.place,
+		.p2p = m->wait.p2p,
+		.waiter = member,
+		.side = side,
+	};
+	return (uint32_t)g->places.n - 1;
+}
+
+/* The member that a send goes to or a recv comes from: their numbers count within the group. */
+static const struct scene_member *peer_of(const struct scene *s, const struct scene_group *g,
+					  const struct scene_op *op)
+{
+	const struct signature *sig =
+	    op->signature == NO_ID ? NULL : &s->signatures.v[op->signature];
+	int32_t peer = !sig ? -1 : sig->op == COMM_SEND ? sig->target : sig->source;
+
+	if (peer < 0 || !g->members_known || (size_t)peer >= g->members.n)
+		return NULL;
+	return &g->members.v[peer];
+}
+
+static bool is_counterpart(const struct hang *h, const struct scene_group *g,
+			   const struct scene_member *m, const struct scene_member *peer)
+{
+	const struct scene_member *back;
+	const struct signature *a, *b;
+
+	if (!peer->waits || !peer->wait.p2p || peer->wait.signature == NO_ID)
+		return false;
+	back = peer_of(h->s, g, &peer->wait);
+	a = &h->s->signatures.v[m->wait.signature];
+	b = &h->s->signatures.v[peer->wait.signature];
+	return back && back->row == m->row && a->op != b->op;
+}
+
+/* A rank that has a dump but no number in the group has not begun anything there. */
+static bool behind(const struct scene_member *m, const struct place *p, const struct hang *h)
+{
+	if (m->source == MEMBER_ABSENT)
+		return true;
+	if (m->enqueued < 0)
+		return m->source == MEMBER_DUMP &&
+		       h->s->ranks.v[m->row].witnesses & (1u << WITNESS_DUMP);
+	return m->enqueued < p->seq;
+}
+
+static void add_targets(struct hang *h, struct graph *g, struct place *p)
+{
+	const struct scene_group *group = &h->s->groups.v[p->group];
+	const struct scene_conflict *c = conflict_at(group, p->seq, p->place);
+
+	p->first_to = (uint32_t)g->to.n;
+	if (p->p2p) {
+		const struct scene_member *m = &group->members.v[p->waiter];
+		const struct scene_member *peer = peer_of(h->s, group, &m->wait);
+
+		if (peer && !is_counterpart(h, group, m, peer))
+			*vec_push(&g->to) = peer->row;
+		p->n_to = (uint32_t)g->to.n - p->first_to;
+		return;
+	}
+	for (size_t i = 0; i < group->members.n; i++) {
+		const struct scene_member *m = &group->members.v[i];
+		uint32_t side = side_of(c, m->row);
+
+		if (behind(m, p, h) ||
+		    (p->side != NO_ID && side != NO_ID && side != p->side && !c->finished))
+			*vec_push(&g->to) = m->row;
+	}
+	p->n_to = (uint32_t)g->to.n - p->first_to;
+}
+
+static void build_graph(struct hang *h, struct graph *g)
+{
+	g->n_ranks = (uint32_t)h->s->ranks.n;
+	g->wait = xmalloc((g->n_ranks + 1) * sizeof(*g->wait));
+	memset(g->wait, 0xff, (g->n_ranks + 1) * sizeof(*g->wait));
+	for (uint32_t k = 0; k < h->s->groups.n; k++) {
+		const struct scene_group *group = &h->s->groups.v[k];
+		size_t from = g->places.n;
+
+		for (size_t i = 0; i < group->members.n; i++) {
+			const struct scene_member *m = &group->members.v[i];
+			const struct scene_conflict *c;
+			uint32_t place;
+
+			if (!counts_here(h, k, m))
+				continue;
+			c = m->wait.p2p ? NULL : conflict_at(group, m->wait.seq, m->wait.place);
+			place = place_of(g, from, k, group, i,
+					 c && !c->finished ? side_of(c, m->row) : NO_ID);
+			if (place == NO_ID)
+				continue;
+			g->places.v[place].waiting++;
+			if (g->wait[m->row] == NO_ID)
+				g->wait[m->row] = place;
+		}
+	}
+	for (size_t i = 0; i < g->places.n; i++)
+		add_targets(h, g, &g->places.v[i]);
+}
+
+/* --- strongly connected components, without recursion --- */
+
+static uint32_t edge_count(const struct graph *g, uint32_t node)
+{
+	return node < g->n_ranks ? g->wait[node] != NO_ID : g->places.v[node - g->n_ranks].n_to;
+}
+
+static uint32_t edge_to(const struct graph *g, uint32_t node, uint32_t i)
+{
+	const struct place *p;
+
+	if (node < g->n_ranks)
+		return g->n_ranks + g->wait[node];
+	p = &g->places.v[node - g->n_ranks];
+	return g->to.v[p->first_to + i];
+}
+
+static void enter(struct graph *g, uint32_t node)
+{
+	g->index[node] = g->low[node] = ++g->next_index;
+	*vec_push(&g->stack) = node;
+	*vec_push(&g->visits) = (struct visit){ node, 0 };
+}
+
+static void leave(struct graph *g, uint32_t node)
+{
+	uint32_t member;
+
+	g->visits.n--;
+	if (g->visits.n) {
+		uint32_t parent = g->visits.v[g->visits.n - 1].node;
+
+		g->low[parent] = MIN(g->low[parent], g->low[node]);
+	}
+	if (g->low[node] != g->index[node])
+		return;
+	do {
+		member = g->stack.v[--g->stack.n];
+		g->component[member] = g->n_components;
+	} while (member != node);
+	g->n_components++;
+}
+
+static void find_components(struct graph *g)
+{
+	uint32_t n = g->n_ranks + (uint32_t)g->places.n;
+
+	g->index = xcalloc(n + 1, sizeof(*g->index));
+	g->low = xcalloc(n + 1, sizeof(*g->low));
+	g->component = xmalloc((n + 1) * sizeof(*g->component));
+	memset(g->component, 0xff, (n + 1) * sizeof(*g->component));
+	for (uint32_t root = 0; root < n; root++) {
+		if (!g->index[root])
+			enter(g, root);
+		while (g->visits.n) {
+			struct visit *v = &g->visits.v[g->visits.n - 1];
+			uint32_t to;
+
+			if (v->edge == edge_count(g, v->node)) {
+				leave(g, v->node);
+				continue;
+			}
+			to = edge_to(g, v->node, v->edge++);
+			if (!g->index[to])
+				enter(g, to);
+			else if (g->component[to] == NO_ID)
+				g->low[v->node] = MIN(g->low[v->node], g->index[to]);
+		}
+	}
+}
+
+/* --- what the components without a way out are --- */
+
+struct sink {
+	uint32_t component;
+	VEC(uint32_t) rows;
+	bool waited_for, leads_out;
+};
+
+static struct sink *sinks_of(const struct graph *g, uint32_t *ret_n)
+{
+	struct sink *sinks = xcalloc(g->n_components + 1, sizeof(*sinks));
+	uint32_t n = g->n_ranks + (uint32_t)g->places.n;
+
+	for (uint32_t node = 0; node < n; node++) {
+		struct sink *own = &sinks[g->component[node]];
+
+		if (node < g->n_ranks)
+			*vec_push(&own->rows) = node;
+		for (uint32_t i = 0; i < edge_count(g, node); i++) {
+			uint32_t to = g->component[edge_to(g, node, i)];
+
+			own->leads_out |= to != g->component[node];
+			if (node >= g->n_ranks)
+				sinks[to].waited_for = true;
+		}
+	}
+	*ret_n = g->n_components;
+	return sinks;
+}
+
+static void add_victims(struct hang *h, const struct graph *g, struct breach *b)
+{
+	_cleanup_free_ bool *culprit = xcalloc(g->n_ranks + 1, sizeof(bool));
+
+	for (size_t i = 0; i < b->culprits.n; i++)
+		culprit[b->culprits.v[i]] = true;
+	for (uint32_t row = 0; row < g->n_ranks; row++)
+		if (g->wait[row] != NO_ID && !culprit[row])
+			*vec_push(&b->victims) = row;
+	(void)h;
+}
+
+/* Where most of those who wait for `row` stand. */
+static void set_place(struct hang *h, const struct graph *g, struct breach *b, uint32_t row)
+{
+	uint32_t most = 0;
+
+	for (size_t i = 0; i < g->places.n; i++) {
+		const struct place *p = &g->places.v[i];
+
+		for (uint32_t k = 0; k < p->n_to; k++) {
+			if (g->to.v[p->first_to + k] != row || p->waiting <= most)
+				continue;
+			most = p->waiting;
+			b->group = p->group;
+			b->seq = p->seq;
+		}
+	}
+	if (b->group == NO_ID)
+		return;
+	for (size_t i = 0; i < h->s->groups.v[b->group].members.n; i++) {
+		const struct scene_member *m = &h->s->groups.v[b->group].members.v[i];
+
+		if (m->waits && m->wait.seq == b->seq && m->wait.signature != NO_ID &&
+		    b->signature == NO_ID)
+			b->signature = m->wait.signature;
+	}
+}
+
+/* Those of one place who are behind in it belong together, whatever each of them does. */
+static struct breach *breach_at(struct hang *h, enum ground ground, const struct breach *like)
+{
+	for (size_t i = 0; i < h->breaches.n; i++) {
+		struct breach *b = &h->breaches.v[i];
+
+		if (b->ground == ground && b->group == like->group && b->seq == like->seq)
+			return b;
+	}
+	*vec_push(&h->breaches) = *like;
+	h->breaches.v[h->breaches.n - 1].ground = ground;
+	return NULL;
+}
+
+static void free_sink(struct hang *h, const struct graph *g, uint32_t row)
+{
+	struct breach like = { .group = NO_ID, .seq = -1, .signature = NO_ID, .confidence = 0.9 };
+	enum ground ground = GROUND_BEHIND;
+	struct breach *b;
+
+	set_place(h, g, &like, row);
+	if (like.group != NO_ID && !h->look[row].has_stack &&
+	    scene_member(&h->s->groups.v[like.group], row)->source == MEMBER_ABSENT)
+		ground = GROUND_ABSENT;
+	b = breach_at(h, ground, &like);
+	if (!b)
+		b = &h->breaches.v[h->breaches.n - 1];
+	*vec_push(&b->culprits) = row;
+}
+
+static void cycle_sink(struct hang *h, const struct graph *g, const struct sink *s)
+{
+	struct breach *b = breach_new(h, GROUND_ORDER);
+	const struct scene_conflict *c = NULL;
+	const struct scene_group *group = NULL;
+
+	/* one group in which they differ, or several in a circle? */
+	for (size_t i = 0; i < s->rows.n; i++) {
+		uint32_t place = g->wait[s->rows.v[i]];
+		const struct scene_conflict *at;
+
+		if (place == NO_ID || g->places.v[place].side == NO_ID)
+			continue;
+		at = conflict_at(&h->s->groups.v[g->places.v[place].group], g->places.v[place].seq,
+				 g->places.v[place].place);
+		if (at && (!c || at->seq < c->seq)) {
+			c = at;
+			group = &h->s->groups.v[g->places.v[place].group];
+			b->group = g->places.v[place].group;
+			b->seq = at->seq;
+		}
+	}
+	if (c) {
+		b->ground = GROUND_DIFFERS;
+		odd_side(h, b, group, c);
+	} else {
+		odd_in_cycle(h, b, s->rows.v, s->rows.n);
+		if (b->culprits.n)
+			set_place(h, g, b, b->culprits.v[0]);
+	}
+}
+
+/* Ranks whose operation has everybody: nobody is behind, and it does not end. */
+static void stuck_sink(struct hang *h, const struct graph *g, uint32_t row)
+{
+	const struct place *p = &g->places.v[g->wait[row]];
+	struct breach like = {
+		.group = p->group, .seq = p->seq, .signature = NO_ID, .confidence = 0.6
+	};
+	struct breach *b;
+
+	like.signature = scene_member(&h->s->groups.v[p->group], row)->wait.signature;
+	b = breach_at(h, GROUND_STUCK, &like);
+	if (!b)
+		b = &h->breaches.v[h->breaches.n - 1];
+	*vec_push(&b->victims) = row;
+}
+
+/* A conflict that nobody waits in any more may still have begun it all. */
+static bool has_ground(const struct hang *h, enum ground ground)
+{
+	for (size_t i = 0; i < h->breaches.n; i++)
+		if (h->breaches.v[i].ground == ground)
+			return true;
+	return false;
+}
+
+static void graph_done(struct graph *g)
+{
+	free(g->places.v);
+	free(g->to.v);
+	free(g->wait);
+	free(g->index);
+	free(g->low);
+	free(g->component);
+	free(g->stack.v);
+	free(g->visits.v);
+}
+
+void breach_of_waits(struct hang *h)
+{
+	struct graph g = { 0 };
+	struct sink *sinks;
+	uint32_t n;
+
+	build_graph(h, &g);
+	find_components(&g);
+	sinks = sinks_of(&g, &n);
+	for (uint32_t i = 0; i < n; i++) {
+		const struct sink *s = &sinks[i];
+		uint32_t row = s->rows.n ? s->rows.v[0] : NO_ID;
+
+		if (!s->rows.n || s->leads_out)
+			continue;
+		if (s->rows.n > 1)
+			cycle_sink(h, &g, s);
+		else if (g.wait[row] == NO_ID && s->waited_for)
+			free_sink(h, &g, row);
+	}
+	/* places without a way out hold the ranks that are stuck in them */
+	for (uint32_t row = 0;
+	     row < g.n_ranks && !has_ground(h, GROUND_ORDER) && !has_ground(h, GROUND_DIFFERS);
+	     row++)
+		if (g.wait[row] != NO_ID && !g.places.v[g.wait[row]].n_to)
+			stuck_sink(h, &g, row);
+	for (size_t i = 0; i < h->breaches.n; i++)
+		if (h->breaches.v[i].ground != GROUND_STUCK && !h->breaches.v[i].victims.n)
+			add_victims(h, &g, &h->breaches.v[i]);
+	for (uint32_t i = 0; i < n; i++)
+		free(sinks[i].rows.v);
+	free(sinks);
+	graph_done(&g);
+}

@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hang_words.c - breaches as findings: who broke it, what it was doing, what the others wait in,
+ * why that is so, and what to do next.
+ */
+#include "judge/hang_internal.h"
+
+#include <math.h>
+#include <stdio.h>
+
+const char *hang_ranks(struct hang *h, const uint32_t *rows, size_t n)
+{
+	_cleanup_free_ uint32_t *own = xmalloc((n + 1) * sizeof(*own));
+
+	for (size_t i = 0; i < n; i++)
+		own[i] = h->row[rows[i]];
+	return report_rank_set(h->r, own, n);
+}
+
+static const char *who(struct hang *h, const uint32_t *rows, size_t n)
+{
+	const char *set = hang_ranks(h, rows, n);
+
+	if (n == 1)
+		return strncmp(set, "unknown", 7) ? report_printf(h->r, "rank %s", set) : set;
+	return report_printf(h->r, "ranks %s", set);
+}
+
+static const char *name(const struct hang *h, uint32_t id)
+{
+	return id == NO_ID ? "" : intern_get(&h->s->names, id);
+}
+
+static const char *op_words(struct hang *h, uint32_t signature)
+{
+	char buf[160];
+
+	if (signature == NO_ID)
+		return "an operation that is not named";
+	return report_printf(
+	    h->r, "%s",
+	    signature_words(&h->s->names, &h->s->signatures.v[signature], buf, sizeof(buf)));
+}
+
+static const char *group_words(struct hang *h, uint32_t group)
+{
+	const struct scene_group *g = group == NO_ID ? NULL : &h->s->groups.v[group];
+
+	if (!g || (!*name(h, g->name) && !*name(h, g->desc)))
+		return "the group of all ranks";
+	if (!*name(h, g->desc) || !strcmp(name(h, g->desc), "undefined"))
+		return report_printf(h->r, "group %s", name(h, g->name));
+	return report_printf(h->r, "group %s (%s)", name(h, g->desc), name(h, g->name));
+}
+
+static const char *doing_words(struct hang *h, uint32_t row)
+{
+	const struct scene_stack *k = &h->s->stacks.v[h->s->ranks.v[row].stack];
+	char buf[240];
+
+	return report_printf(h->r, "%s",
+			     doing_text(&h->look[row].doing, &k->of->names, buf, sizeof(buf)));
+}
+
+static void prove(struct hang *h, struct finding *f, const char *source, const char *text)
+{
+	(void)h;
+	*vec_push(&f->evidence) = (struct evidence){
+		.text = text, .value = NAN, .expected = NAN, .unit = NULL, .source = source
+	};
+}
+
+/* --- what the others wait in --- */
+
+static void prove_place(struct hang *h, struct finding *f, const struct breach *b)
+{
+	const struct scene_group *g = &h->s->groups.v[b->group];
+	VEC(uint32_t) waiting = { 0 };
+	const char *source = "log";
+
+	for (size_t i = 0; i < g->members.n; i++)
+		if (g->members.v[i].waits && g->members.v[i].wait.seq == b->seq) {
+			*vec_push(&waiting) = g->members.v[i].row;
+			source = g->members.v[i].source == MEMBER_DUMP ? "flight-recorder" : source;
+		}
+	if (waiting.n)
+		prove(h, f, source,
+		      report_printf(h->r, "%s wait%s in %s, sequence number %" PRId64 " of %s",
+				    who(h, waiting.v, waiting.n), waiting.n == 1 ? "s" : "",
+				    op_words(h, b->signature), b->seq, group_words(h, b->group)));
+	free(waiting.v);
+}
+
+static void prove_sides(struct hang *h, struct finding *f, const struct breach *b)
+{
+	const struct scene_conflict *c = b->conflict;
+
+	for (size_t i = 0; i < c->sides.n && i < 6; i++)
+		prove(h, f, "flight-recorder",
+		      report_printf(h->r, "%s called %s as number %" PRId64 " of %s",
+				    who(h, c->sides.v[i].rows.v, c->sides.v[i].rows.n),
+				    op_words(h, c->sides.v[i].signature), c->seq,
+				    group_words(h, b->group)));
+}
+
+static void prove_standing(struct hang *h, struct finding *f, const struct breach *b, uint32_t row)
+{
+	const struct scene_member *m =
+	    b->group == NO_ID ? NULL : scene_member(&h->s->groups.v[b->group], row);
+	const struct scene_rank *r = &h->s->ranks.v[row];
+
+	if (m && m->source != MEMBER_ABSENT && m->enqueued >= 0 && m->enqueued < b->seq)
+		prove(h, f, m->source == MEMBER_DUMP ? "flight-recorder" : "log",
+		      report_printf(
+			  h->r, "%s had begun only number %" PRId64 " there%s%s%s", who(h, &row, 1),
+			  m->enqueued,
+			  m->signalled ? ", and was told to dump by another rank: it had not "
+					 "timed out itself"
+				       : "",
+			  m->last_signature != NO_ID ? ", its last: " : "",
+			  m->last_signature != NO_ID ? op_words(h, m->last_signature) : ""));
+	if (r->wait_group != NO_ID && r->wait_group != b->group) {
+		const struct scene_member *w = scene_member(&h->s->groups.v[r->wait_group], row);
+
+		if (w && w->waits)
+			prove(h, f, "flight-recorder",
+			      report_printf(h->r, "%s waits in %s, number %" PRId64 " of %s%s",
+					    who(h, &row, 1), op_words(h, w->wait.signature),
+					    w->wait.seq, group_words(h, r->wait_group),
+					    r->habit == SCENE_HABIT_BROKEN
+						? ", which never followed there before"
+						: ""));
+	}
+	if (r->habit == SCENE_HABIT_BROKEN && r->usual != NO_ID)
+		prove(h, f, "flight-recorder",
+		      report_printf(h->r, "until then %s called %s at that point", who(h, &row, 1),
+				    op_words(h, r->usual)));
+}
+
+static const char *source_of_stack(const struct scene_stack *k)
+{
+	static const char *const tools[] = {
+		[STACK_PYSPY] = "py-spy",
+		[STACK_GDB] = "gdb",
+		[STACK_FAULTHANDLER] = "faulthandler",
+		[STACK_KERNEL] = "kernel",
+		[STACK_OTHER] = "stacks",
+	};
+
+	return tools[k->tool];
+}
+
+static void prove_rank(struct hang *h, struct finding *f, const struct breach *b, uint32_t row)
+{
+	const struct rank_look *l = &h->look[row];
+	const struct scene_rank *r = &h->s->ranks.v[row];
+
+	prove_standing(h, f, b, row);
+	if (l->has_stack)
+		prove(h, f, source_of_stack(&h->s->stacks.v[r->stack]),
+		      report_printf(h->r, "%s is %s", who(h, &row, 1), doing_words(h, row)));
+	if (l->failed)
+		prove(h, f, "log",
+		      report_printf(h->r, "%s said: %s", who(h, &row, 1),
+				    *name(h, l->failed->said->s.text)
+					? name(h, l->failed->said->s.text)
+					: saying_name(l->failed->said->s.kind)));
+	if (l->left_said)
+		prove(h, f, "log",
+		      report_printf(h->r, "%s said: %s", who(h, &row, 1),
+				    name(h, l->left_said->s.text)));
+	if (l->shape == SHAPE_IDLE)
+		prove(h, f, "power",
+		      report_printf(h->r, "the GPU of %s does nothing", who(h, &row, 1)));
+	if (!r->witnesses)
+		prove(h, f, "absence",
+		      report_printf(h->r, "nothing that was given is of %s", who(h, &row, 1)));
+	else if (b->ground == GROUND_ABSENT)
+		prove(h, f, "absence",
+		      report_printf(h->r,
+				    "%s gave no dump and no watchdog line, though the others did",
+				    who(h, &row, 1)));
+}
+
+static void prove_log(struct hang *h, struct finding *f)
+{
+	for (size_t i = 0, n = 0; i < h->s->sayings.n && n < 3; i++) {
+		const struct scene_saying *y = &h->s->sayings.v[i];
+
+		if (y->s.kind != SAY_DESYNC_LAGGING && y->s.kind != SAY_NOT_JOINED)
+			continue;
+		if (y->s.kind == SAY_DESYNC_LAGGING && y->peer_row != NO_ID)
+			prove(h, f, "log",
+			      report_printf(h->r,
+					    "PyTorch's desync report: rank %" PRId64
+					    " finished collective %" PRId64
+					    " and never joined the next",
+					    y->s.peer, y->s.seq));
+		else
+			prove(h, f, "log", report_printf(h->r, "%s", name(h, y->s.text)));
+		n++;
+	}
+	for (size_t i = 0; i < h->s->sayings.n; i++) {
+		const struct scene_saying *y = &h->s->sayings.v[i];
+
+		if (y->s.kind != SAY_SAVE_BEGIN && y->s.kind != SAY_DATA_WORK &&
+		    y->s.kind != SAY_EPOCH_END)
+			continue;
+		if (f->evidence.n > 12)
+			break;
+		if (y->s.text != NO_ID &&
+		    (f->cause == CAUSE_CHECKPOINT || f->cause == CAUSE_DATA_STARVED ||
+		     f->cause == CAUSE_UNEVEN_STEPS))
+			prove(h, f, "log", report_printf(h->r, "the log: %s", name(h, y->s.text)));
+	}
+	if (h->near_end && h->total_steps > 0)
+		prove(h, f, "log",
+		      report_printf(h->r,
+				    "it stopped at step %" PRId64 " of %" PRId64 ", near the end",
+				    h->last_step, h->total_steps));
+}
+
+/* --- the sentence --- */
+
+static const char *place_of(struct hang *h, const struct breach *b)
+{
+	if (b->signature == NO_ID)
+		return b->group == NO_ID ? "a collective" : group_words(h, b->group);
+	return report_printf(h->r, "%s of %s", op_words(h, b->signature), group_words(h, b->group));
+}
+
+static const char *sentence_of_sides(struct hang *h, const struct breach *b)
+{
+	const struct scene_conflict *c = b->conflict;
+	uint32_t odd = NO_ID;
+
+	for (size_t i = 0; c && i < c->sides.n; i++)
+		for (size_t k = 0; k < c->sides.v[i].rows.n; k++)
+			if (b->culprits.n && c->sides.v[i].rows.v[k] == b->culprits.v[0])
+				odd = c->sides.v[i].signature;
+	if (b->tie)
+		return report_printf(
+		    h->r,
+		    "%s wait for each other, each in another operation, and nothing "
+		    "tells which of them left the order",
+		    who(h, b->culprits.v, b->culprits.n));
+	if (!c) {
+		const struct scene_rank *r = &h->s->ranks.v[b->culprits.v[0]];
+		const struct scene_member *m =
+		    r->wait_group == NO_ID
+			? NULL
+			: scene_member(&h->s->groups.v[r->wait_group], b->culprits.v[0]);
+
+		return report_printf(h->r, "%s went into %s of %s while the others are in %s",
+				     who(h, b->culprits.v, b->culprits.n),
+				     m ? op_words(h, m->wait.signature) : "another operation",
+				     group_words(h, r->wait_group), place_of(h, b));
+	}
+	return report_printf(
+	    h->r, "%s called %s where the others called %s (%s differs), number %" PRId64 " of %s",
+	    who(h, b->culprits.v, b->culprits.n), op_words(h, odd), op_words(h, b->signature),
+	    mismatch_name(c->kind), c->seq, group_words(h, b->group));
+}
+
+static const char *sentence_of_behind(struct hang *h, const struct breach *b)
+{
+	const char *culprits = who(h, b->culprits.v, b->culprits.n);
+	const struct rank_look *l = &h->look[b->culprits.v[0]];
+	bool many = b->culprits.n > 1;
+
+	if (l->has_stack)
+		return report_printf(h->r, "%s %s %s and never came to %s", culprits,
+				     many ? "are" : "is", doing_words(h, b->culprits.v[0]),
+				     place_of(h, b));
+	if (b->cause == CAUSE_CHECKPOINT)
+		return report_printf(h->r,
+				     "%s had not come to %s; the last that the log shows is a "
+				     "checkpoint being saved",
+				     culprits, place_of(h, b));
+	if (b->cause == CAUSE_DEAD_RANK)
+		return report_printf(h->r, "%s %s gone; the others wait for %s in %s", culprits,
+				     many ? "are" : "is", many ? "them" : "it", place_of(h, b));
+	if (l->failed)
+		return report_printf(h->r, "%s failed by %s own words, the others wait in %s",
+				     culprits, many ? "their" : "its", place_of(h, b));
+	return report_printf(h->r, "%s never came to %s%s", culprits, place_of(h, b),
+			     b->cause == CAUSE_UNEVEN_STEPS
+				 ? ", near the end of the data: it had fewer steps than the others"
+				 : "");
+}
+
+static const char *sentence_of_failure(struct hang *h, const struct breach *b)
+{
+	const char *text = b->failure ? name(h, b->failure->said->s.text) : "";
+	const char *culprits = b->culprits.n ? who(h, b->culprits.v, b->culprits.n) : "the job";
+
+	if (b->cause == CAUSE_PREEMPTED)
+		return report_printf(h->r, "the job was ended from outside (%s)",
+				     b->detail ? b->detail : "cancelled");
+	if (b->failure && b->failure->by_signal)
+		return report_printf(h->r, "%s was ended by signal %" PRId64 " and nobody says why",
+				     culprits, -b->failure->said->s.value);
+	if (!b->failure)
+		return report_printf(h->r, "%s is gone: all others lost their connection to a peer",
+				     culprits);
+	return report_printf(h->r, "%s failed first%s%s", culprits, *text ? ": " : "", text);
+}
+
+static const char *sentence(struct hang *h, const struct breach *b)
+{
+	switch (b->ground) {
+	case GROUND_DIFFERS:
+	case GROUND_ORDER:
+		return sentence_of_sides(h, b);
+	case GROUND_FAILED:
+		return sentence_of_failure(h, b);
+	case GROUND_STUCK:
+		return report_printf(h->r,
+				     "all that are known have come to %s, number %" PRId64
+				     ", and it does not end",
+				     place_of(h, b), b->seq);
+	case GROUND_STACK:
+		return report_printf(h->r, "%s %s %s, the others wait in a collective",
+				     who(h, b->culprits.v, b->culprits.n),
+				     b->culprits.n == 1 ? "is" : "are",
+				     doing_words(h, b->culprits.v[0]));
+	case GROUND_POWER:
+		return report_printf(h->r,
+				     "the GPU%s of %s do%s nothing while the others run at full "
+				     "utilization and little power, as a kernel does that waits",
+				     b->culprits.n == 1 ? "" : "s",
+				     who(h, b->culprits.v, b->culprits.n),
+				     b->culprits.n == 1 ? "es" : "");
+	case GROUND_BEHIND:
+	case GROUND_ABSENT:
+	case GROUND_REPORTED:
+		return sentence_of_behind(h, b);
+	}
+	return "";
+}
+
+/* --- what to do --- */
+
+static const char *host_of(struct hang *h, uint32_t row)
+{
+	return h->s->ranks.v[row].host == NO_ID ? NULL : name(h, h->s->ranks.v[row].host);
+}
+
+static void advise(struct hang *h, struct finding *f, const struct breach *b)
+{
+	uint32_t row = b->culprits.n ? b->culprits.v[0] : NO_ID;
+	const char *host = row == NO_ID ? NULL : host_of(h, row);
+	const char *on = host ? report_printf(h->r, "ssh %s ", host) : "";
+	int64_t pid = row == NO_ID ? -1 : h->s->ranks.v[row].pid;
+	const char *process = pid > 0 ? report_printf(h->r, "%" PRId64, pid) : "PID";
+
+	switch (b->cause) {
+	case CAUSE_MISSING_RANK:
+	case CAUSE_HOST_STALL:
+	case CAUSE_UNKNOWN:
+		*vec_push(&f->next) =
+		    report_printf(h->r, "%spy-spy dump --nonblocking --pid %s", on, process);
+		*vec_push(&f->next) = report_printf(h->r, "%scat /proc/%s/stack", on, process);
+		break;
+	case CAUSE_DEAD_RANK:
+	case CAUSE_OUT_OF_MEMORY:
+	case CAUSE_GPU_ERROR:
+		*vec_push(&f->next) =
+		    report_printf(h->r, "%sdmesg -T | grep -iE 'oom|killed process|xid|mce'", on);
+		break;
+	case CAUSE_DATA_STARVED:
+		*vec_push(&f->next) = report_printf(
+		    h->r,
+		    "look at what the loader's workers of that rank wait for: storage, a dead "
+		    "worker, an empty shard");
+		*vec_push(&f->next) =
+		    report_printf(h->r, "%spy-spy dump --nonblocking --pid %s", on, process);
+		break;
+	case CAUSE_CHECKPOINT:
+		*vec_push(&f->next) =
+		    "compare with how long earlier saves took; if it still writes, "
+		    "wait, and set the collective time-out above a save's time";
+		break;
+	case CAUSE_UNEVEN_STEPS:
+		*vec_push(&f->next) = "count the batches of each rank; all-reduce the minimum "
+				      "before the loop and stop "
+				      "every rank there";
+		break;
+	case CAUSE_COLLECTIVE_DESYNC:
+		*vec_push(&f->next) = "read the stacks of the odd ranks: which branch called "
+				      "another collective, or the "
+				      "same with other sizes?";
+		break;
+	case CAUSE_COLLECTIVE_STUCK:
+	case CAUSE_NETWORK_ERROR:
+		*vec_push(&f->next) =
+		    "take a second recording: if nothing moved, look at the links and "
+		    "at kernels before the collective";
+		*vec_push(&f->next) = report_printf(h->r,
+						    "%sgrep . /sys/class/infiniband/*/ports/*/"
+						    "counters/{symbol_error,link_downed}",
+						    on);
+		break;
+	default:
+		break;
+	}
+}
+
+static void set_times(struct hang *h, struct finding *f, const struct breach *b)
+{
+	int64_t began = -1;
+	double hours;
+
+	for (size_t i = 0; b->group != NO_ID && i < h->s->groups.v[b->group].members.n; i++) {
+		const struct scene_member *m = &h->s->groups.v[b->group].members.v[i];
+
+		if (m->waits && m->wait.seq == b->seq && m->wait.created_ns > 0)
+			began = began < 0 ? m->wait.created_ns : MIN(began, m->wait.created_ns);
+	}
+	if (began > 0 || h->last_step >= 0)
+		*vec_push(&f->windows) = (struct window){
+			.first_step = h->last_step >= 0 ? h->last_step : -1,
+			.last_step = h->last_step >= 0 ? h->last_step : -1,
+			.first_time_ns = began,
+			.last_time_ns = -1,
+		};
+	if (h->waited_ms > 0 && h->s->world_size > 0) {
+		hours = (double)h->waited_ms / 3.6e6 * (double)h->s->world_size;
+		f->lost_gpu_hours = hours;
+	}
+	f->gpu_hours_per_day = h->s->world_size > 0 ? 24.0 * (double)h->s->world_size : NAN;
+}
+
+static void write_finding(struct hang *h, const struct breach *b)
+{
+	struct finding *f = vec_push(&h->r->findings);
+	bool crash = b->ground == GROUND_FAILED || h->r->verdict == VERDICT_CRASHED;
+	const struct cause_info *info = cause_info(b->cause);
+
+	*f = (struct finding){
+		.severity = SEVERITY_FAULT,
+		.kind = crash ? KIND_CRASH : KIND_HANG,
+		.cause = b->cause,
+		.cause_detail = b->detail,
+		.action = info->action,
+		.slowdown = NAN,
+		.step_ms_lost = NAN,
+		.lost_gpu_hours = NAN,
+		.gpu_hours_per_day = NAN,
+		.confidence = b->confidence,
+	};
+	for (size_t i = 0; i < b->culprits.n; i++) {
+		const char *host = host_of(h, b->culprits.v[i]);
+		bool known = !host;
+
+		*vec_push(&f->culprits) = h->row[b->culprits.v[i]];
+		for (size_t k = 0; host && k < f->hosts.n; k++)
+			known |= !strcmp(f->hosts.v[k], host);
+		if (!known)
+			*vec_push(&f->hosts) = report_printf(h->r, "%s", host);
+	}
+	if (b->group != NO_ID && !b->culprits.n)
+		*vec_push(&f->groups) = group_words(h, b->group);
+	if (b->victims.n)
+		f->victims = hang_ranks(h, b->victims.v, b->victims.n);
+	if (b->signature != NO_ID)
+		f->where_collective = op_words(h, b->signature);
+	if (b->culprits.n && h->look[b->culprits.v[0]].has_stack)
+		f->where_phase = doing_name(h->look[b->culprits.v[0]].doing.doing);
+	f->summary = sentence(h, b);
+	if (b->conflict)
+		prove_sides(h, f, b);
+	else if (b->group != NO_ID && b->seq >= 0)
+		prove_place(h, f, b);
+	for (size_t i = 0; i < b->culprits.n && i < 8; i++)
+		prove_rank(h, f, b, b->culprits.v[i]);
+	prove_log(h, f);
+	advise(h, f, b);
+	set_times(h, f, b);
+	finding_set_id(f, h->r->job);
+}
+
+static int by_confidence(const void *a, const void *b)
+{
+	const struct breach *x = a, *y = b;
+
+	if (!x->culprits.n != !y->culprits.n)
+		return x->culprits.n ? -1 : 1;
+	if (x->confidence > y->confidence || x->confidence < y->confidence)
+		return x->confidence > y->confidence ? -1 : 1;
+	if (x->culprits.n && y->culprits.n && x->culprits.v[0] != y->culprits.v[0])
+		return x->culprits.v[0] < y->culprits.v[0] ? -1 : 1;
+	return (x->group > y->group) - (x->group < y->group);
+}
+
+void write_findings(struct hang *h)
+{
+	VEC(struct finding) before = { 0 };
+
+	if (h->breaches.n)
+		qsort(h->breaches.v, h->breaches.n, sizeof(*h->breaches.v), by_confidence);
+	for (size_t i = 0; i < h->r->findings.n; i++)
+		*vec_push(&before) = h->r->findings.v[i];
+	h->r->findings.n = 0;
+	for (size_t i = 0; i < h->breaches.n; i++)
+		write_finding(h, &h->breaches.v[i]);
+	for (size_t i = 0; i < before.n; i++)
+		*vec_push(&h->r->findings) = before.v[i];
+	free(before.v);
+	if (h->assumed_hang && h->breaches.n)
+		*vec_push(&h->r->assumed) =
+		    "that it hangs: one recording cannot tell a hang from a slow step, but dumps "
+		    "are "
+		    "written on a time-out, somebody is behind, and nothing shows progress";
+	if (h->s->world_assumed && h->s->world_size > 0)
+		*vec_push(&h->r->assumed) = report_printf(
+		    h->r, "a world of %" PRId64 " ranks, from the highest that was seen",
+		    h->s->world_size);
+	for (size_t i = 0; i < h->s->said.n; i++)
+		*vec_push(&h->r->assumed) = report_printf(h->r, "%s", h->s->said.v[i]);
+	if (h->s->folded)
+		*vec_push(&h->r->missing) =
+		    "the log folds equal lines of different ranks (Ray): that a "
+		    "rank is not in it means nothing; the workers' own logs "
+		    "would tell";
+}
