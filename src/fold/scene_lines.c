@@ -233,13 +233,13 @@ static uint32_t group_of_line(struct building *b, uint32_t group)
 static void apply_saying(struct building *b, const struct scene_saying *y)
 {
 	struct scene_member *m;
-	struct scene_group *g;
+	uint32_t group;
 
 	if (y->row == NO_ID ||
 	    (y->s.kind != SAY_TIMEOUT && y->s.kind != SAY_STATUS && y->s.kind != SAY_DUMP_SIGNAL))
 		return;
-	g = &b->s->groups.v[group_of_line(b, y->s.group)];
-	m = scene_member_add(g, y->row);
+	group = group_of_line(b, y->s.group); /* may add it: the table may move */
+	m = scene_member_add(&b->s->groups.v[group], y->row);
 	m->timed_out |= y->s.kind == SAY_TIMEOUT;
 	m->signalled |= y->s.kind == SAY_DUMP_SIGNAL;
 	if (m->source == MEMBER_DUMP)
