@@ -103,6 +103,15 @@ def hold(s):
     return answer(ranks, 'missing-rank', WEAK + [best] + HOLD_FAIR.get(kind, []), what=f'rank {ranks[0]} is held in {kind}, which nothing given shows')
 
 
+@fault(ALL, ['DL', 'DLS', 'DLP'], backends=('nccl',), weight=2)
+def driver(s):
+    """A rank whose threads are all stuck in the driver: no dump of it, and its monitor says so."""
+    r = some(s, 1)[0]
+    s.steps[r][s.fault_step].insert(0, Do('hold', where='driver'))
+    s.watchdog_stuck = r
+    return answer([r], 'missing-rank', ['host-stall', 'gpu-error', 'unknown'], what=f'rank {r} is stuck in the driver')
+
+
 @fault(['tp-dp', 'pp-dp', 'tp-pp-dp', 'hsdp', 'ep-dp'], ['D', 'DL', 'DS', 'DLSP'], weight=3, least=8)
 def two_holds(s):
     """Two independent faults in one step."""
@@ -307,6 +316,16 @@ def healthy(s):
     """Two recordings of a job that goes on."""
     s.two = True
     return answer([], 'none', verdict='healthy', verdict_also_ok=['slow', 'insufficient'], what='nothing is wrong: two recordings with progress')
+
+
+@fault(ALL, ['DL'], weight=2)
+def goes_on(s):
+    """Dumps in the middle of training, and a log that goes on after them."""
+    for steps in s.steps:
+        for p in steps:
+            p.insert(0, Do('host', 9.0, 'data'))
+    s.goes_on = True
+    return answer([], 'none', verdict='healthy', verdict_also_ok=['slow', 'insufficient'], what='nothing is wrong: the log has later steps than the dumps')
 
 
 @fault(['ddp', 'fsdp', 'tp-dp'], ['D2', 'D2', 'D2L'], weight=2)

@@ -76,7 +76,8 @@ class Native:
 
 
 # --- what an operation looks like ---
-NCCL_NAMES = {'all_gather_base': '_all_gather_base', 'reduce_scatter_base': '_reduce_scatter_base', 'all_to_all_list': 'all_to_all'}
+NCCL_NAMES = {'all_gather_base': '_all_gather_base', 'reduce_scatter_base': '_reduce_scatter_base', 'all_to_all_list': 'all_to_all',
+              'all_gather_coalesced': 'all_gather_into_tensor_coalesced'}
 TORCH = '/usr/local/lib/python3.10/dist-packages/torch/'
 FRAMES = {
     'forward': [('forward', '/workspace/model.py', 118), ('_call_impl', TORCH + 'nn/modules/module.py', 1562)],
@@ -194,6 +195,12 @@ def dump_of(d, job, sim, rank, now, rng, base_record=0):
         e = entry_of(d, job, sim, c, record, ids[c.group.name], now, rng, offset, runs)
         if e is None:
             continue
+        if c.op.endswith('_coalesced') and d.minor >= 7:  # each tensor has an entry of its own before
+            for i, (x, y) in enumerate(zip(c.ins, c.outs)):
+                entries.append(dict(e, record_id=record, profiling_name='nccl:_all_gather_base', input_sizes=[x], output_sizes=[y], input_dtypes=c.in_types[:1],
+                                    output_dtypes=c.out_types[:1]))
+                record += 1
+            e['record_id'] = record
         entries.append(e)
         record += 1
         if d.backend == 'nccl' and c.batch and c.batch[-1] is c:

@@ -15,7 +15,7 @@ LINES = {'1.13': (821, 455, 460, 0, 0), '2.1': (475, 489, 495, 916, 0), '2.2': (
          '2.7': (632, 684, 698, 1896, 2268), '2.9': (683, 744, 758, 2057, 2241)}
 OPTYPES = {'all_reduce': 'ALLREDUCE', 'barrier': 'ALLREDUCE', 'broadcast': 'BROADCAST', 'all_gather_base': '_ALLGATHER_BASE', 'all_gather': 'ALLGATHER',
            'reduce_scatter_base': '_REDUCE_SCATTER_BASE', 'all_to_all': 'ALLTOALL_BASE', 'all_to_all_list': 'ALLTOALL', 'send': 'SEND', 'recv': 'RECV',
-           'gather': 'GATHER'}
+           'gather': 'GATHER', 'all_gather_coalesced': 'COALESCED'}
 FAILED = ('Some NCCL operations have failed or timed out. Due to the asynchronous nature of CUDA kernels, subsequent GPU operations might run on '
           'corrupted/incomplete data.')
 DOWN = 'To avoid data inconsistency, we are taking the entire process down.'
@@ -150,6 +150,23 @@ class Log:
             self.c10d(at + .001, rank, n[3], text)
             self.say(at + .002, rank, f"terminate called after throwing an instance of '{'c10::DistBackendError' if v >= (2, 2) else 'std::runtime_error'}'")
             self.say(at + .003, rank, '  what():  ' + text)
+
+    def desync(self, rank, t, call, states):
+        """PyTorch's own report (TORCH_NCCL_DESYNC_DEBUG); states: {rank: (seq, op, started)}, all of the group of the call."""
+        low = min(s[0] + (not s[2]) for s in states.values())
+        late = [r for r, s in states.items() if s[0] + (not s[2]) == low]
+        out = [f'Rank {rank}', f'\t - [{rank}] Timeout at collective: {OPTYPES[call.op]}, #{call.seq}',
+               '\t - To our best knowledge, the lagging/dead/mismatched ranks that caused the desync are:']
+        for r in late:
+            s = states[r]
+            out.append(f"\t     [{r}] finished collective #{s[0]}, but didn't join collective #{s[0] + 1} (count from 1)" if not s[2] else
+                       f"\t     [{r}] joined but didn't finish collective #{s[0]} (count from 1)")
+        out.append("\t - Snapshot of ranks' latest states:")
+        for key in sorted({(s[0], s[2]) for s in states.values()}):
+            out.append(f'\t   #{key[0]} {"started" if key[1] else "finished"} ranks:')
+            for op in sorted({s[1] for s in states.values() if (s[0], s[2]) == key}):
+                out.append(f'\t     {[r for r, s in states.items() if s == (key[0], op, key[1])]} {"started" if key[1] else "finished"} {op}')
+        self.c10d(t, rank, 1937, '\n'.join(out))
 
     def signalled(self, rank, t, enqueued, completed, by=None):
         """What a rank says that had nothing timed out itself and was told to dump (2.5 and later)."""

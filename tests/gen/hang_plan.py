@@ -29,6 +29,7 @@ class Job:
         self.buckets = [rng.randrange(50, 4000) * 32 for _ in range(rng.choice([2, 3, 4]))]
         self.type = 'Float' if backend == 'gloo' else rng.choice(['BFloat16', 'Float'])
         self.compute = rng.uniform(.01, .06)
+        self.coalesced = self.sharded and backend == 'nccl' and rng.random() < .25  # as DeepSpeed gathers: several tensors in one
 
     def split(self):
         w, rng = self.world, self.rng
@@ -106,8 +107,7 @@ class Job:
 
     def forward_layer(self, rank, i, out, where='forward'):
         if self.sharded:
-            g = self.of('shard', rank)
-            out.append(self.call(g, 'all_gather_base', [[self.params[i] // len(g.ranks)]], [[self.params[i] // len(g.ranks) * len(g.ranks)]], where=where))
+            self.gather(rank, i, out, where)
         out.append(self.jitter(self.compute))
         if self.tp > 1:
             out.append(self.call(self.of('tp', rank), 'all_reduce', [[self.seq, 1, self.hidden]], where=where))
@@ -122,12 +122,22 @@ class Job:
         for _ in range(2):
             out.append(self.call(g, 'all_to_all', shape, shape, where=where))
 
+    def gather(self, rank, i, out, where):
+        g = self.of('shard', rank)
+        n = len(g.ranks)
+        part = self.params[i] // n
+        if self.coalesced:
+            sizes = [part // 2, part // 3, part - part // 2 - part // 3]
+            out.append(self.call(g, 'all_gather_coalesced', [[x] for x in sizes], [[x * n] for x in sizes], where=where))
+        else:
+            out.append(self.call(g, 'all_gather_base', [[part]], [[part * n]], where=where))
+
     def backward_layer(self, rank, i, out):
         if self.sharded:
             g = self.of('shard', rank)
             n = len(g.ranks)
             full = self.params[i] // n * n
-            out.append(self.call(g, 'all_gather_base', [[full // n]], [[full]], where='backward'))
+            self.gather(rank, i, out, 'backward')
             out.append(self.jitter(2 * self.compute))
             out.append(self.call(g, 'reduce_scatter_base', [[full]], [[full // n]], mode='async', where='backward'))
             if self.kind == 'hsdp':
@@ -191,11 +201,9 @@ class Job:
         self.passes(rank, out)
         if not self.sharded:
             g = self.of('dp', rank)
-            at = len(out) - 1
             for n in self.buckets:  # DDP's buckets overlap the backward's end
                 out.append(self.jitter(self.compute / 4))
                 out.append(self.call(g, 'all_reduce', [[n]], mode='async', where='backward'))
-            del at
         out.append(Do('join', where='backward'))
         if self.sharded or self.kind != 'ddp':
             out.append(self.call(self.default, 'all_reduce', [[]], types=['Float'], where='clip'))

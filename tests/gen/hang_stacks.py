@@ -33,11 +33,13 @@ HOLDS = {
     'eval': ([('generate', '/workspace/evaluate.py', 66), ('evaluate', '/workspace/evaluate.py', 38)], True),
     'http': ([('readinto', STD + 'socket.py', 706), ('_read_status', STD + 'http/client.py', 279), ('getresponse', STD + 'http/client.py', 1378),
               ('urlopen', PKG + 'urllib3/connectionpool.py', 793), ('send', PKG + 'requests/adapters.py', 667), ('upload', '/workspace/tracker.py', 52)], False),
+    'driver': ([('synchronize', PKG + 'torch/cuda/__init__.py', 985), ('train_step', '/workspace/train.py', 108)], True),
     'teardown': ([('destroy_process_group', PKG + 'torch/distributed/distributed_c10d.py', 2145), ('cleanup', '/workspace/train.py', 275)], False),
 }
 COLLECTIVES = {'barrier': ('barrier', 4635), 'all_reduce': ('all_reduce', 2806), 'broadcast': ('broadcast', 2730), 'all_gather_base': ('all_gather_into_tensor', 3740),
                'reduce_scatter_base': ('reduce_scatter_tensor', 4200), 'all_gather': ('all_gather', 3610), 'all_to_all': ('all_to_all_single', 4380),
-               'all_to_all_list': ('all_to_all', 4470), 'send': ('send', 2380), 'recv': ('recv', 2430), 'gather': ('gather', 3900)}
+               'all_to_all_list': ('all_to_all', 4470), 'send': ('send', 2380), 'recv': ('recv', 2430), 'gather': ('gather', 3900),
+               'all_gather_coalesced': ('_coalescing_manager', 2650)}
 WHERE = {
     'forward': [('forward', '/workspace/model.py', 118), ('_call_impl', PKG + 'torch/nn/modules/module.py', 1750), ('train_step', '/workspace/train.py', 110)],
     'backward': [('_engine_run_backward', PKG + 'torch/autograd/graph.py', 825), ('backward', PKG + 'torch/autograd/__init__.py', 347),

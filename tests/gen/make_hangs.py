@@ -21,7 +21,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from hang_faults import ALL, FAULTS  # noqa: E402
 from hang_fr import Dialect, write_dumps  # noqa: E402
-from hang_log import TORCHES, Log, version  # noqa: E402
+from hang_log import OPTYPES, TORCHES, Log, version  # noqa: E402
 from hang_plan import Job  # noqa: E402
 from hang_power import Power  # noqa: E402
 from hang_sim import Call, Sim  # noqa: E402
@@ -72,7 +72,8 @@ class Scene:
         self.tells, self.two, self.poison, self.saves = [], False, None, 0
         self.now_after, self.timeouts = None, job.backend == 'nccl'
         self.network_words = self.silent_host = self.node_failure = self.crash = self.xid = self.oom_killed = None
-        self.kernel_log = self.preempt = self.no_start = self.log_all_printers = False
+        self.kernel_log = self.preempt = self.no_start = self.log_all_printers = self.goes_on = False
+        self.watchdog_stuck = None
 
     # --- for faults ---
     def retry(self):
@@ -121,7 +122,7 @@ class Scene:
 
     def check(self, a):
         """The simulation must show what the answer claims."""
-        hung = a['cause'] not in ('none', 'preempted', 'rendezvous') and not self.two
+        hung = a['cause'] not in ('none', 'preempted', 'rendezvous')
         if not hung:
             return
         waiting = [r for r in self.alive if self.pending(r)]
@@ -151,9 +152,12 @@ class Scene:
         self.now = self.stop + (self.now_after or (d.timeout_ms / 1000 + 1 if self.timeouts else rng.uniform(60, 900)))
         self.choose_ring(d)
         silent = {r for r in range(job.world) if self.silent_host and job.host(r) == self.silent_host}
-        speakers = [r for r in self.alive if r not in silent]
+        speakers = [r for r in self.alive if r not in silent and r != self.watchdog_stuck]
         if 'D2' in self.sources:
             self.recordings(folder, d)
+        elif self.goes_on:
+            write_dumps(folder, d, job, self.sim, speakers, self.stop * rng.uniform(.4, .5), rng, self.records)
+            self.now = self.stop
         elif 'D' in self.sources:
             write_dumps(folder, d, job, self.sim, speakers, self.now, rng, self.records)
             self.damage(folder, a)
@@ -220,7 +224,7 @@ class Scene:
         torches = [t for t in TORCHES if version(t) >= ((2, 1) if not modern else (2, 4))] if 'D' in self.sources else TORCHES[1:]
         log = self.log = Log(rng, job, d.epoch / 1e9, self.pids, torch=rng.choice(torches))
         log.everyone |= self.log_all_printers and job.world <= 64
-        if self.saves:
+        if self.saves or self.goes_on:
             log.framework = rng.choice(['megatron', 'plain', 'titan'])
         log.total = self.base + len(self.steps[0]) + rng.choice([0, 500, 20000])
         if self.name.startswith('uneven'):
@@ -243,7 +247,7 @@ class Scene:
             self.log_crash(log)
         elif self.preempt:
             self.log_preempt(log)
-        elif job.backend == 'nccl' and self.timeouts and not self.two:
+        elif job.backend == 'nccl' and self.timeouts and not self.two and not self.goes_on:
             self.log_timeouts(log, d, silent)
         self.log_kernel(folder, log)
         return log.write(folder)
@@ -276,6 +280,16 @@ class Scene:
         p = self.pending(r, self.now)
         return (min(p, key=lambda c: c.created) if p else None), counts
 
+    def latest(self, r, group):
+        """(sequence number, operation, whether it only started) of the last one of a rank in a group that began."""
+        best = (0, 'NONE', False)
+        for c in self.sim.ranks[r].calls:
+            if c.group is group and c.created <= self.now:
+                done = c.done.known and c.done.t <= self.now
+                if done or best[2] is False:
+                    best = (c.seq, OPTYPES[c.op], not done)
+        return best
+
     def log_timeouts(self, log, d, silent):
         rng, job = self.rng, self.job
         outs = []
@@ -285,15 +299,21 @@ class Scene:
             call, counts = self.state_of(r)
             outs.append((call.created + d.timeout_ms / 1000 if call else float('inf'), r, call, counts))
         first = min(outs, key=lambda x: (x[0], x[1]))
-        deaths = rng.random() < .8
+        deaths, desync = rng.random() < .8, self.kernel_log is False and rng.random() < .15
         for t, r, call, counts in sorted(outs, key=lambda x: (x[0], x[1])):
             if call and t <= first[0] + 30:
                 c = next(c for c in self.sim.ranks[r].calls)
                 e, done = counts[call.group.name, call.p2p and call.peer]
                 log.timed_out(r, t + rng.uniform(0, .05), call, c.group.local[r], e, done, d.timeout_ms, deaths)
-            else:
+                if desync and call.group is job.default and not call.p2p:
+                    log.desync(r, t + .06, call, {q: self.latest(q, call.group) for q in range(job.world) if q not in silent})
+            elif r != self.watchdog_stuck:
                 e, done = counts.get((job.default.name, False), (-1, -1))
                 log.signalled(r, first[0] + rng.uniform(.5, 1.5), e, done, by=first[1])
+        if self.watchdog_stuck is not None:
+            r = self.watchdog_stuck
+            log.c10d(first[0] + 30, r, 1375, f'{log.who(r, job.default)} First PG on this rank that detected no heartbeat of its watchdog.')
+            log.c10d(first[0] + 30.1, r, 1413, f'{log.who(r, job.default)} Heartbeat monitor timed out! Process will be terminated after dumping debug info. workMetaList_.size()=0')
         if self.network_words:
             for r in rng.sample(self.network_words, min(2, len(self.network_words))):
                 t = first[0] - rng.uniform(300, 580)
