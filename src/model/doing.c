@@ -371,8 +371,8 @@ static const struct row native_rows[] = {
 	COLLECTIVE("ncclGroupEnd*", NULL, COMM_OTHER),
 	COLLECTIVE("nccl*", NULL, COMM_NONE),
 	COLLECTIVE("pnccl*", NULL, COMM_OTHER),
-	COLLECTIVE("MPI_*", NULL, COMM_NONE),
-	COLLECTIVE("PMPI_*", NULL, COMM_OTHER),
+	COLLECTIVE("*MPI_*", NULL, COMM_NONE),
+	COLLECTIVE("*MPI_Wait*", NULL, COMM_OTHER),
 	COLLECTIVE("ucc_*", NULL, COMM_OTHER),
 
 	/* the GPU */
@@ -545,6 +545,15 @@ static bool is_entry(const char *function)
 	return *function == '<' || !strcmp(function, "main");
 }
 
+/* The operation in a call's name, "MPI_Allreduce" too. */
+static enum comm_op op_named(const char *function)
+{
+	const char *mpi = strstr(function, "MPI_");
+
+	function = mpi ? mpi + 4 : function;
+	return comm_op_of(function, strlen(function));
+}
+
 static const struct row *find_row(const struct row *rows, size_t n, const char *function,
 				  const char *file)
 {
@@ -560,7 +569,7 @@ static const struct row *find_row(const struct row *rows, size_t n, const char *
 			continue;
 		/* A file of collectives: the function's name must be one. */
 		if (r->doing == DOING_COLLECTIVE && r->op == COMM_NONE &&
-		    comm_op_of(function, strlen(function)) == COMM_NONE)
+		    op_named(function) == COMM_NONE)
 			continue;
 		return r;
 	}
@@ -616,7 +625,7 @@ static void found_row(struct doing_found *f, const struct row *r, const struct f
 	f->frame = *frame;
 	f->words = r->words ? r->words : doings[r->doing].words;
 	if (r->doing == DOING_COLLECTIVE)
-		f->op = r->op ? r->op : comm_op_of(function, strlen(function));
+		f->op = r->op ? r->op : op_named(function);
 }
 
 /* What encloses a finding: another known thing further out. */
@@ -627,7 +636,7 @@ static void found_outer(struct doing_found *f, const struct row *r, const char *
 	if (r->kind != ROW_TELLS || r->doing == DOING_BACKWARD)
 		return;
 	if (r->doing == DOING_COLLECTIVE && f->doing == DOING_COLLECTIVE) {
-		op = r->op ? r->op : comm_op_of(function, strlen(function));
+		op = r->op ? r->op : op_named(function);
 		if (f->op == COMM_OTHER && op != COMM_NONE)
 			f->op = op;
 	} else if (f->inside == DOING_UNKNOWN && r->doing != f->doing &&

@@ -311,7 +311,9 @@ int stack_read(struct input *in, const char *path, struct testimony **ret, struc
 		error_set(reterr, 0, "%s", input_problem(in));
 	}
 	f.t->format = format_of(f.t);
-	if (f.t->stacks.n == 1 && f.t->pid < 0)
+	if (f.t->stacks.n == 1 && f.t->stacks.v[0].pid < 0)
+		f.t->stacks.v[0].pid = f.t->pid;
+	else if (f.t->stacks.n == 1)
 		f.t->pid = f.t->stacks.v[0].pid;
 	*ret = f.t;
 	return 0;

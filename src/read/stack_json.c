@@ -165,17 +165,20 @@ static void read_all(struct stack_json *s)
 
 	while (json_skip_space_refilling(&s->w)) {
 		enum json_copied got;
+		uint64_t at;
 
 		if (strchr("[],", *s->w.p) && *s->w.p) {
 			s->w.p++;
 			continue;
 		}
+		at = json_window_at(&s->w, s->w.p);
 		got = json_copy_value(&s->w, &s->copy, THREAD_BYTES_MAX, &found);
 		if (got == JSON_END) {
 			s->stats->skipped[SKIP_TRUNCATED]++;
 			return;
 		}
-		if (got == JSON_BROKEN) {
+		/* Nothing that begins a value takes nothing. */
+		if (got == JSON_BROKEN || json_window_at(&s->w, s->w.p) == at) {
 			s->stats->skipped[SKIP_MALFORMED]++;
 			s->w.p++;
 			continue;

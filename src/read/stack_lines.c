@@ -20,7 +20,7 @@ struct open_thread {
 	uint32_t name;
 	int64_t tid, number;
 	uint32_t frame, n_frames;
-	bool active, gil, main, outward;
+	bool active, gil, main, outward, collecting;
 };
 
 struct open_process {
@@ -226,6 +226,8 @@ static void give_thread(struct stack_lines *s, const struct open_process *p,
 	to->main = th->main;
 	to->active = th->active;
 	to->gil = th->gil;
+	if (th->collecting)
+		testimony_frame(s->t, testimony_name(s->t, "Garbage-collecting", 18), NO_ID, -1);
 	for (uint32_t i = 0; i < th->n_frames; i++) {
 		const struct frame *f = &p->frames.v[th->frame + i];
 
@@ -427,12 +429,8 @@ static bool take_thread(struct stack_lines *s, struct open_process *p, const str
 		.gil = w->gil,
 		.main = w->main || w->alone,
 		.outward = w->outward,
+		.collecting = w->collecting,
 	};
-	if (w->collecting) {
-		*vec_push(&p->frames) =
-		    (struct frame){ testimony_name(s->t, "Garbage-collecting", 18), NO_ID, -1 };
-		p->threads.v[p->threads.n - 1].n_frames++;
-	}
 	return true;
 }
 

@@ -439,7 +439,10 @@ static bool numbered_frame(struct text t, struct stack_word *w)
 			w->file = (struct text){ at + 3, t.end };
 		w->function = (struct text){ t.p, at ? at : t.end };
 	} else if (!args) {
+		/* "#0 f from x.py:12" is where torch called an operation, not where it stands. */
 		at = find(t, " from ");
+		if (at && find((struct text){ at, t.end }, ":"))
+			return false;
 		w->function = (struct text){ t.p, at ? at : t.end };
 		if (at)
 			w->file = (struct text){ at + 6, t.end };
