@@ -14,7 +14,8 @@ MAY = {
     'judge': {'base', 'model'},
     'show': {'base', 'model'},
     'store': {'base', 'model'},
-    'cmd': {'base', 'model', 'read', 'fold', 'judge', 'show', 'store'},
+    'job': {'base', 'model'},
+    'cmd': {'base', 'model', 'read', 'fold', 'judge', 'show', 'store', 'job'},
 }
 
 

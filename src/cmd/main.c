@@ -10,6 +10,7 @@
 
 static const struct command commands[] = {
 	{ &diagnose_spec, diagnose_main },
+	{ &collect_spec, collect_main },
 	{ &export_spec, export_main },
 	{ &explain_spec, explain_main },
 };

@@ -2,6 +2,7 @@
 /* witness.c - the table of formats of dumps, logs, stacks and power, in the order of asking. */
 #include "read/witness.h"
 
+#include "read/collected.h"
 #include "read/events.h"
 #include "read/fr.h"
 #include "read/inspector.h"
@@ -18,6 +19,7 @@ const struct witness_format witness_formats[] = {
 	{ "ncclras", ras_text_sniff, ras_text_read },
 	{ "py-spy", stack_json_sniff, stack_json_read },
 	{ "stacks", stack_sniff, stack_read },
+	{ "collected", collected_sniff, collected_read },
 	{ "events", events_sniff, events_read },
 	{ "gpu-json", metric_lines_sniff, metric_lines_read },
 	{ "prometheus", prometheus_sniff, prometheus_read },
