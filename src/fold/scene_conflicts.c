@@ -81,6 +81,34 @@ static bool slot_differs(struct building *b, const struct standing_slot *slot)
 	return false;
 }
 
+/* Groups of one description run one program: what most of the others called in that place. */
+static uint32_t called_by_siblings(struct building *b, uint32_t of_table, int64_t pos)
+{
+	const struct standing_group *own = &b->st->groups.v[of_table];
+	const char *desc = intern_get(&b->st->names, own->desc);
+	uint32_t votes[COMM_OPS] = { 0 }, last[COMM_OPS], most = 0;
+
+	if (!*desc || !strcmp(desc, "undefined"))
+		return NO_ID;
+	for (uint32_t i = 0; i < b->st->groups.n; i++) {
+		const struct standing_slot *slot;
+
+		if (i == of_table || b->st->groups.v[i].desc != own->desc)
+			continue;
+		slot = standings_slot(b->st, i, pos);
+		for (uint32_t v = 0; slot && v < slot->n_variants; v++) {
+			uint32_t signature = signature_here(b, slot_variant(slot, v));
+			enum comm_op op = b->s->signatures.v[signature].op;
+
+			votes[op]++;
+			last[op] = signature;
+		}
+	}
+	for (uint32_t op = 1; op < COMM_OPS; op++)
+		most = votes[op] > votes[most] ? op : most;
+	return votes[most] ? last[most] : NO_ID;
+}
+
 static void conflicts_of_dumps(struct building *b, uint32_t of_table)
 {
 	const struct standing_group *from = &b->st->groups.v[of_table];
@@ -94,7 +122,9 @@ static void conflicts_of_dumps(struct building *b, uint32_t of_table)
 	for (size_t i = 0; i < from->differing.n; i++) {
 		const struct standing_slot *slot = &b->st->slots[slots[i]];
 		struct scene_conflict c = { .seq = POSITION_SEQ(slot->pos),
-					    .place = (uint32_t)(slot->pos & 255) };
+					    .place = (uint32_t)(slot->pos & 255),
+					    .siblings =
+						called_by_siblings(b, of_table, slot->pos) };
 
 		if (g->conflicts.n >= SCENE_CONFLICTS_MAX)
 			return;
@@ -114,7 +144,7 @@ static void conflicts_of_dumps(struct building *b, uint32_t of_table)
 /* What a log's watchdogs name at one sequence number. */
 static void conflicts_of_waits(struct building *b, struct scene_group *g)
 {
-	struct scene_conflict c = { .seq = -1 };
+	struct scene_conflict c = { .seq = -1, .siblings = NO_ID };
 
 	for (size_t i = 0; i < g->members.n; i++)
 		if (g->members.v[i].waits && g->members.v[i].source == MEMBER_LOG &&

@@ -61,7 +61,9 @@ static bool take_pieces(const struct scene *s, const struct scene_member *m, siz
 
 static void conflict_of_pairs(struct scene_group *g, const struct pieces *p, size_t n)
 {
-	struct scene_conflict c = { .seq = g->members.v[0].wait.seq, .kind = MISMATCH_SIZE };
+	struct scene_conflict c = { .seq = g->members.v[0].wait.seq,
+				    .kind = MISMATCH_SIZE,
+				    .siblings = NO_ID };
 	_cleanup_free_ uint32_t *unfit = xcalloc(n, sizeof(*unfit));
 	struct scene_side side[2] = { { .signature = NO_ID }, { .signature = NO_ID } };
 	uint32_t most = 0;

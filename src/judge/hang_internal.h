@@ -105,8 +105,7 @@ void breach_of_echoes(struct hang *h);
 /* hang_wait.c: who waits for whom */
 void breach_of_waits(struct hang *h);
 /* hang_sides.c: which side of a conflict, or of a cycle, is the odd one */
-void odd_side(struct hang *h, struct breach *b, const struct scene_group *g,
-	      const struct scene_conflict *c);
+void odd_side(struct hang *h, struct breach *b, const struct scene_conflict *c);
 void odd_in_cycle(struct hang *h, struct breach *b, const uint32_t *rows, size_t n);
 /* hang_alone.c: where no frontier is known: stacks, power, RAS, reports alone */
 void breach_of_reports(struct hang *h);

@@ -127,29 +127,7 @@ static void sides_done(struct side *sides, size_t n)
 	free(sides);
 }
 
-/* Did groups of the same description call it there? They run the same program. */
-static bool called_by_siblings(const struct hang *h, const struct scene_group *g, int64_t seq,
-			       uint32_t signature)
-{
-	for (size_t i = 0; i < h->s->groups.n; i++) {
-		const struct scene_group *o = &h->s->groups.v[i];
-
-		if (o == g || o->desc != g->desc || o->desc == NO_ID)
-			continue;
-		for (size_t k = 0; k < o->members.n; k++) {
-			const struct scene_member *m = &o->members.v[k];
-
-			if (m->waits && m->wait.seq == seq && m->wait.signature != NO_ID &&
-			    signature_compare(&h->s->names, &h->s->signatures.v[m->wait.signature],
-					      &h->s->signatures.v[signature]) == MISMATCH_NONE)
-				return true;
-		}
-	}
-	return false;
-}
-
-void odd_side(struct hang *h, struct breach *b, const struct scene_group *g,
-	      const struct scene_conflict *c)
+void odd_side(struct hang *h, struct breach *b, const struct scene_conflict *c)
 {
 	size_t n = c->sides.n;
 	struct side *sides = xcalloc(n, sizeof(*sides));
@@ -161,8 +139,9 @@ void odd_side(struct hang *h, struct breach *b, const struct scene_group *g,
 			*vec_push(&sides[i].rows) = c->sides.v[i].rows.v[k];
 		count_habits(h, &sides[i]);
 		sides[i].outside = outside_of_steps(h, sides[i].signature);
-		sides[i].like_others = sides[i].signature != NO_ID &&
-				       called_by_siblings(h, g, c->seq, sides[i].signature);
+		sides[i].like_others =
+		    c->siblings != NO_ID && sides[i].signature != NO_ID &&
+		    h->s->signatures.v[c->siblings].op == h->s->signatures.v[sides[i].signature].op;
 		any |= sides[i].like_others;
 	}
 	for (size_t i = 0; i < n && !any; i++)
@@ -180,6 +159,10 @@ void odd_in_cycle(struct hang *h, struct breach *b, const uint32_t *rows, size_t
 
 	for (size_t i = 0; i < n; i++) {
 		const struct scene_rank *r = &h->s->ranks.v[rows[i]];
+		const struct scene_member *m =
+		    r->wait_group == NO_ID ? NULL
+					   : scene_member(&h->s->groups.v[r->wait_group], rows[i]);
+		uint32_t signature = m ? m->wait.signature : NO_ID;
 		uint64_t own = hash_mix(r->wait_group, (uint64_t)r->wait_seq);
 		size_t at = 0;
 
@@ -187,16 +170,10 @@ void odd_in_cycle(struct hang *h, struct breach *b, const uint32_t *rows, size_t
 			at++;
 		if (at == n_sides) {
 			key[n_sides++] = own;
-			sides[at].signature = NO_ID;
+			sides[at].signature = signature;
 			sides[at].like_others = true;
 		}
 		*vec_push(&sides[at].rows) = rows[i];
-		if (r->wait_group != NO_ID && sides[at].signature == NO_ID) {
-			const struct scene_member *m =
-			    scene_member(&h->s->groups.v[r->wait_group], rows[i]);
-
-			sides[at].signature = m ? m->wait.signature : NO_ID;
-		}
 	}
 	for (size_t i = 0; i < n_sides; i++) {
 		count_habits(h, &sides[i]);

@@ -132,6 +132,16 @@ static bool behind(const struct scene_member *m, const struct place *p, const st
 	return m->enqueued < p->seq;
 }
 
+/* It has begun the operation, but something that it began before keeps it from coming there. */
+static bool kept_elsewhere(const struct hang *h, const struct scene_member *m,
+			   const struct place *p)
+{
+	uint32_t first = h->s->ranks.v[m->row].wait_group;
+
+	return m->source == MEMBER_DUMP && m->waits && m->wait.seq <= p->seq && first != NO_ID &&
+	       first != p->group;
+}
+
 static void add_targets(struct hang *h, struct graph *g, struct place *p)
 {
 	const struct scene_group *group = &h->s->groups.v[p->group];
@@ -151,7 +161,7 @@ static void add_targets(struct hang *h, struct graph *g, struct place *p)
 		const struct scene_member *m = &group->members.v[i];
 		uint32_t side = side_of(c, m->row);
 
-		if (behind(m, p, h) ||
+		if (behind(m, p, h) || kept_elsewhere(h, m, p) ||
 		    (p->side != NO_ID && side != NO_ID && side != p->side && !c->finished))
 			*vec_push(&g->to) = m->row;
 	}
@@ -358,11 +368,28 @@ static void free_sink(struct hang *h, const struct graph *g, uint32_t row)
 	*vec_push(&b->culprits) = row;
 }
 
+static bool covers(const struct scene_conflict *c, size_t n)
+{
+	size_t rows = 0;
+
+	for (size_t i = 0; i < c->sides.n; i++)
+		rows += c->sides.v[i].rows.n;
+	return rows >= n;
+}
+
+static bool some_left_the_order(const struct hang *h, const uint32_t *rows, size_t n)
+{
+	size_t broken = 0;
+
+	for (size_t i = 0; i < n; i++)
+		broken += h->s->ranks.v[rows[i]].habit == SCENE_HABIT_BROKEN;
+	return broken && 2 * broken <= n;
+}
+
 static void cycle_sink(struct hang *h, const struct graph *g, const struct sink *s)
 {
 	struct breach *b = breach_new(h, GROUND_ORDER);
 	const struct scene_conflict *c = NULL;
-	const struct scene_group *group = NULL;
 
 	/* one group in which they differ, or several in a circle? */
 	for (size_t i = 0; i < s->rows.n; i++) {
@@ -375,15 +402,16 @@ static void cycle_sink(struct hang *h, const struct graph *g, const struct sink 
 				 g->places.v[place].place);
 		if (at && (!c || at->seq < c->seq)) {
 			c = at;
-			group = &h->s->groups.v[g->places.v[place].group];
 			b->group = g->places.v[place].group;
 			b->seq = at->seq;
 		}
 	}
-	if (c) {
+	if (c && (covers(c, s->rows.n) || !some_left_the_order(h, s->rows.v, s->rows.n))) {
 		b->ground = GROUND_DIFFERS;
-		odd_side(h, b, group, c);
+		odd_side(h, b, c);
 	} else {
+		b->group = NO_ID;
+		b->seq = -1;
 		odd_in_cycle(h, b, s->rows.v, s->rows.n);
 		if (b->culprits.n)
 			set_place(h, g, b, b->culprits.v[0]);

@@ -52,6 +52,7 @@ struct scene_conflict {
 	enum mismatch kind;
 	VEC(struct scene_side) sides; /* largest first */
 	bool finished;		      /* by everyone: it did no harm, or not there */
+	uint32_t siblings; /* signature that groups of the same description called there; NO_ID */
 };
 
 #define SCENE_CONFLICTS_MAX 4u /* of a group; the lowest */
