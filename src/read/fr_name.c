@@ -113,7 +113,7 @@ bool fr_host_of_path(const char *path, const char **ret, size_t *ret_len)
 	}
 	if (base == path || base[-1] != '/')
 		return false;
-	for (folder = base - 1; folder > path && folder[-1] != '/'; folder--)
+	for (folder = base - 1; folder > path && folder[-1] != '/' && folder[-1] != ':'; folder--)
 		;
 	if (!is_host(folder, (size_t)(base - 1 - folder), true))
 		return false;
