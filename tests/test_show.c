@@ -386,7 +386,7 @@ static void a_hang_is_answered_in_three_lines(void **state)
 			fail_msg("'%s' is not in the first lines of:\n%s", words[i], text);
 	}
 	/* Who stands alone comes before those who wait, and is not lost in their set. */
-	assert_true(strstr(text, "behind     rank 7") < strstr(text, "waiting    ranks 0-6"));
+	assert_true(strstr(text, "behind      rank 7") < strstr(text, "waiting     ranks 0-6"));
 	assert_non_null(strstr(text, "called #17-18, finished #16"));
 	assert_true(strstr(text, "rank 7, unlike the others") < strstr(text, "ranks 0-6: in the"));
 	assert_non_null(strstr(text, "310-316 of 700 W, 100 % busy"));

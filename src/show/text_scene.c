@@ -17,7 +17,7 @@
 #define LIKE_FRAMES_SHOWN 5
 #define SHAPES_SHOWN	  8
 #define GPUS_NAMED	  4
-#define STATE_COLUMNS	  10
+#define STATE_COLUMNS	  11
 #define SET_COLUMNS	  24
 #define GROUP_COLUMNS	  36
 
@@ -26,7 +26,8 @@
 /* The order in which states are worth reading; what is not here comes between. */
 static unsigned state_order(const char *state)
 {
-	static const char *const first[] = { "gone", "behind", "past", "elsewhere", "silent" };
+	static const char *const first[] = { "gone",	  "behind", "past",
+					     "elsewhere", "silent", "no evidence" };
 	static const char *const last[] = { "waiting", "done" };
 
 	for (unsigned i = 0; i < ARRAY_SIZE(first); i++)
@@ -91,18 +92,19 @@ static void show_stand(const struct text *t, const struct report_stand *v, size_
 	_cleanup_free_ char *set = NULL, *lead = NULL;
 	struct line ranks = { 0 }, l = { 0 };
 	bool waits = !strcmp(v->state, "waiting");
-	size_t wide;
 
 	for (size_t i = 0; i < n; i++)
 		rows[i] = v[i].row;
 	line_ranks(&ranks, t->job, rows, n);
 	set = page_name(line_end(&ranks), SET_COLUMNS);
-	wide = MAX(strlen(set), (size_t)16);
-	lead = xasprintf("    %-*s %-*s  ", STATE_COLUMNS, v->state, (int)wide, set);
 	if (v->operation)
 		line_add(&l, waits ? "in %s" : "last called %s", v->operation);
 	add_numbers(&l, l.b.len ? "; called" : "called", v, n, false);
 	add_numbers(&l, l.b.len ? ", finished" : "finished", v, n, true);
+	if (l.b.len)
+		lead = xasprintf("    %-*s %-16s  ", STATE_COLUMNS, v->state, set);
+	else
+		lead = xasprintf("    %-*s %s", STATE_COLUMNS, v->state, set);
 	page_text(&t->page, PAGE_PLAIN, lead, strlen(lead), line_end(&l));
 	line_done(&l);
 	line_done(&ranks);
