@@ -33,12 +33,15 @@ static const struct option_row diagnose_options[] = {
 const struct option_spec diagnose_spec = {
 	.command = "diagnose",
 	.operands = "PATH...",
-	.purpose = "say which rank makes the others wait, and why, from profiler traces",
+	.purpose = "say which rank makes the others wait, or broke the job, and why",
 	.rows = diagnose_options,
 	.more =
-	    "PATH is a file or a folder of PyTorch profiler traces (JSON, gzip, zstd, in tar or "
-	    "zip\n"
-	    "archives) or of step records (.lks), mixed; \"-\" reads step records from a pipe.\n\n"
+	    "PATH is a file or a folder, plain, compressed or archived, of any of these, mixed:\n"
+	    "  slow    PyTorch profiler traces, step records (.lks)\n"
+	    "  hung    Flight Recorder dumps, job logs, stacks (py-spy, gdb, faulthandler, "
+	    "/proc),\n"
+	    "          nvidia-smi, rocm-smi and Prometheus output, ncclras and NCCL Inspector\n"
+	    "What a file is is told from its content. \"-\" reads step records from a pipe.\n\n"
 	    "Exit status: 0 nothing wrong, 1 findings, 2 cannot tell or nothing usable, 64 bad "
 	    "usage,\n"
 	    "70 a fault of lockstep itself.\n",
@@ -150,8 +153,7 @@ int diagnose_main(int argc, char **argv)
 	if (status >= 0)
 		goto out;
 	if (operands == argc) {
-		complain(
-		    "diagnose: which traces? Give files or folders; see lockstep diagnose --help");
+		complain("diagnose: of what? Give files or folders; see lockstep diagnose --help");
 		status = EXIT_USAGE;
 		goto out;
 	}

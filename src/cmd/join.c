@@ -295,8 +295,8 @@ static void say_lines(struct join_run *run)
 		_cleanup_free_ char *clean = clean_text(first);
 
 		complain("left out %" PRIu64 " %s (%s%s)", unrelated,
-			 unrelated == 1 ? "file that is no trace" : "files that are no traces",
-			 clean, unrelated == 1 ? "" : ", ..");
+			 unrelated == 1 ? "file of no known kind" : "files of no known kind", clean,
+			 unrelated == 1 ? "" : ", ..");
 	}
 }
 
@@ -391,8 +391,9 @@ static void merge_all(struct join *j, struct join_run *run)
 			 "none of the ranks asked for is in what was given");
 	else if (!key)
 		snprintf(error.text, sizeof(error.text), "%s",
-			 failed ? "none of the traces given could be read"
-				: "no profiler trace and no step record in what was given");
+			 failed ? "nothing that was given could be read"
+				: "nothing in what was given tells of a job: no trace, dump, log, "
+				  "stack or power sample");
 	if (!j->job) {
 		j->job = &j->nothing;
 		j->report.headline = report_printf(&j->report, "%s", error.text);
