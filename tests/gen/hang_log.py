@@ -55,14 +55,15 @@ class Log:
             f'{level}{g.tm_mon}{g.tm_mday:02d} {time.strftime("%H:%M:%S", g)}.{frac}'
 
     # --- life ---
-    def hello(self):
-        for r in range(self.job.world):
+    def hello(self, ranks):
+        t = min([-30] + [x[0] - 60 for x in self.lines])
+        for r in ranks:
             kind = self.framework
             if kind in ('hf', 'plain', 'epoch', 'nanogpt', 'tqdm'):
-                self.say(-30 + r * 1e-3, r, f'{self.iso(-30)} - INFO - train - Process rank: {r}, world size: {self.job.world}, local rank: '
+                self.say(t + r * 1e-3, r, f'{self.iso(t)} - INFO - train - Process rank: {r}, world size: {self.job.world}, local rank: '
                          f'{r % self.job.per_node}, device: cuda:{r % self.job.per_node}, host: {self.job.host(r)}, pid: {self.pids[r]}')
             else:
-                self.say(-30 + r * 1e-3, r, f'{self.iso(-30)} INFO initialized rank {r}/{self.job.world} on {self.job.host(r)} pid {self.pids[r]}')
+                self.say(t + r * 1e-3, r, f'{self.iso(t)} INFO initialized rank {r}/{self.job.world} on {self.job.host(r)} pid {self.pids[r]}')
 
     def progress(self, t, rank, step):
         loss = 2.0 + 3.0 / (1 + step / 50) + self.rng.uniform(-.02, .02)
@@ -237,7 +238,7 @@ class Log:
             prefix = 'rank'
         if version(self.torch) < (2, 2) and prefix == 'none' and how != 'ranks':
             prefix = 'rank'  # else nothing names the rank of an exception
-        files = {}
+        files, per_rank = {}, rng.choice(['logs/rank_{rank}.log', 'rank{rank}.err', 'logs/rank-{rank}/stderr.log'])
         for t, n, rank, text, prefixed, host in sorted(self.lines, key=lambda x: (x[0], x[1])):
             host = host or (job.host(rank) if rank is not None else job.hosts[0])
             if rank is not None:
@@ -247,7 +248,7 @@ class Log:
                     text = f'[default{rank}]:{text}'
             if prefix == 'srun':
                 text = f'{job.hosts.index(host)}: {text}'
-            key = {'one': 'train.log', 'nodes': f'{host.split(".")[0]}.log', 'ranks': 'agent.log' if rank is None else f'logs/{rank}/stderr.log'}[how]
+            key = {'one': 'train.log', 'nodes': f'{host.split(".")[0]}.log', 'ranks': 'agent.log' if rank is None else per_rank.format(rank=rank)}[how]
             if how == 'one' and prefix == 'srun':
                 key = f'slurm-{800000 + job.world}.out'
             files.setdefault(key, []).append(text)

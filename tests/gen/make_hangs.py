@@ -226,7 +226,7 @@ class Scene:
         log.everyone |= self.log_all_printers and job.world <= 64
         if self.saves or self.goes_on:
             log.framework = rng.choice(['megatron', 'plain', 'titan'])
-        log.total = self.base + len(self.steps[0]) + rng.choice([0, 500, 20000])
+        log.total = self.base + len(self.steps[0]) + rng.choice([500, 20000])
         if self.name.startswith('uneven'):
             log.total = self.base + len(self.steps[0])
         log.per_epoch = log.total
@@ -236,8 +236,8 @@ class Scene:
         if self.no_start:
             self.log_rendezvous(log)
             return log.write(folder, 'one')
-        log.hello()
         self.log_saves(log)
+        log.hello([r for r in range(job.world) if r not in silent])
         log.all_progress(marks)
         for i, (r, text, _) in enumerate(self.tells):
             t = max([sim.ranks[r].gone_at or 0] + [m[0] for m in marks.get(r, ())]) + .001 + i * 1e-6

@@ -56,7 +56,7 @@ def simulate(rng, args):
 def write_log(rng, job, sim, d, folder):
     log = Log(rng, job, d.epoch / 1e9, {r: 51200 + 7 * r for r in range(16)}, torch='2.9', framework='plain')
     log.total = STEPS
-    log.hello()
+    log.hello(range(16))
     log.everyone = job.backend == 'gloo'
     for step, loss in ((1, 1.6), (1800, .74)):
         for r in range(16) if log.everyone else [0]:
