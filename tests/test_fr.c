@@ -3,6 +3,7 @@
 #include "dump_helpers.h"
 #include "pickle_bytes.h"
 
+#include "read/fr.h"
 #include "read/fr_inside.h"
 
 #define NAME "nccl_trace_rank_3"
@@ -631,6 +632,16 @@ static void rank_and_host_are_in_the_path(void **state)
 	}
 }
 
+/* JSON that speaks about dumps is none. */
+static void notes_on_a_dump_are_no_dump(void **state)
+{
+	static const char notes[] = "{\"0\": {\"dump\": true, \"entries\": 17, \"last\": "
+				    "{\"profiling_name\": \"gloo:all_reduce\"}}}";
+
+	(void)state;
+	assert_false(fr_json_sniff(notes, strlen(notes), "/d/answer_rank_3.json"));
+}
+
 static void other_pickles_are_no_dumps(void **state)
 {
 	static const char dict[] = "\x80\x02}q\0(X\1\0\0\0aK\1u.";
@@ -662,6 +673,7 @@ int main(void)
 		cmocka_unit_test(status_is_told_by_the_ranks_own_groups),
 		cmocka_unit_test(json_is_read_as_far_as_it_goes),
 		cmocka_unit_test(rank_and_host_are_in_the_path),
+		cmocka_unit_test(notes_on_a_dump_are_no_dump),
 		cmocka_unit_test(other_pickles_are_no_dumps),
 	};
 

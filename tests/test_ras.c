@@ -87,6 +87,17 @@ static void ranks_beyond_the_size_are_garbage(void **state)
 	       "count 0xa/2 rank 1 host - pid -1 gpu -1 missing dead\n");
 }
 
+/* An event where a rank should be: ranks that no communicator holds are nobody's. */
+static void ranks_without_a_communicator_are_left_out(void **state)
+{
+	(void)state;
+	expect("{\"communicators\": [{\"ranks\": [{\"rank\": 0, \"collective_counts\": {}}, "
+	       "{\"event\": \"PEER_NEW\"}]}], \"nccl_version\": \"2.30\"}",
+	       "ras.json",
+	       "rank -1 host - world -1 time -1 version -1.-1 dropped 0\n"
+	       "saying event host - pid -1 at -1: NCCL RAS: PEER_NEW\n");
+}
+
 static void of_several_snapshots_the_last_one_counts(void **state)
 {
 #define SNAPSHOT(when, n)                                                                          \
@@ -297,6 +308,7 @@ int main(void)
 		cmocka_unit_test(json_without_its_comma_is_read),
 		cmocka_unit_test(states_of_ranks_are_told),
 		cmocka_unit_test(ranks_beyond_the_size_are_garbage),
+		cmocka_unit_test(ranks_without_a_communicator_are_left_out),
 		cmocka_unit_test(of_several_snapshots_the_last_one_counts),
 		cmocka_unit_test(truncated_json_keeps_whole_ranks),
 		cmocka_unit_test(text_gives_every_rank_its_count),

@@ -355,6 +355,24 @@ bool fr_pickle_sniff(const char *text, size_t len, const char *path)
 	return path_may_be(path) && (len < 3 || p[2] != 0x8a);
 }
 
+/* Is there an "entries" that is a list, as no other JSON with our words has? */
+static bool has_entries(const char *text, size_t len)
+{
+	static const char key[] = "\"entries\"";
+	const char *end = text + len, *p = memmem(text, len, key, strlen(key));
+
+	for (; p; p = memmem(p, (size_t)(end - p), key, strlen(key))) {
+		for (p += strlen(key); p < end && (unsigned char)*p <= ' '; p++)
+			;
+		if (p < end && *p == ':')
+			for (p++; p < end && (unsigned char)*p <= ' '; p++)
+				;
+		if (p < end && *p == '[')
+			return true;
+	}
+	return false;
+}
+
 bool fr_json_sniff(const char *text, size_t len, const char *path)
 {
 	const char *end = text + len;
@@ -365,6 +383,10 @@ bool fr_json_sniff(const char *text, size_t len, const char *path)
 	if (text == end || (*text != '{' && *text != '['))
 		return false;
 	len = (size_t)(end - text);
-	return has(text, len, "\"profiling_name\"") || has(text, len, "\"pg_status\"") ||
-	       (has(text, len, "\"pg_config\"") && has(text, len, "\"version\""));
+	if (has(text, len, "\"pg_status\"") ||
+	    (has(text, len, "\"pg_config\"") && has(text, len, "\"version\"")))
+		return true;
+	if (!has(text, len, "\"profiling_name\""))
+		return false;
+	return *text == '[' || has_entries(text, len);
 }

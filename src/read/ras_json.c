@@ -214,6 +214,7 @@ static void take_event(struct ras *ras, const struct pile_slots *s)
 	struct pile_slots peer;
 	size_t n;
 
+	t->counts.n = ras->settled; /* ranks in front of it that no communicator holds */
 	slots_in(ras, pile_slot(s, RAS_KEY_PEER), &peer);
 	gpus = pile_items(&ras->r.pile, pile_slot(&peer, RAS_KEY_NVML_DEVS), &n);
 	host = intern_get(&t->names, pile_id(pile_slot(&peer, RAS_KEY_HOST)));
