@@ -183,7 +183,8 @@ static void witness_taken(void *user, const char *path, struct testimony *t,
 	};
 	if (t->witness == WITNESS_DUMP) {
 		pool_lock(slot->run->lock);
-		part->view = standings_take(slot->run->standings, t);
+		part->view =
+		    standings_take(slot->run->standings, t, stats->skipped[SKIP_TRUNCATED] > 0);
 		pool_unlock(slot->run->lock);
 	}
 }

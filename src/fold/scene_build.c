@@ -243,6 +243,7 @@ void scene_build(struct scene *s, const struct standings *st, const struct scene
 	build_ranks(&b);
 	b.view = xcalloc(s->ranks.n + 1, sizeof(*b.view));
 	build_groups(&b);
+	infer_members(&b);
 	build_lines(&b);
 	build_stacks(&b);
 	build_gpus(&b);

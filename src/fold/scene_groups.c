@@ -240,6 +240,7 @@ void build_groups(struct building *b)
 		r = &s->ranks.v[row];
 		b->view[row] = v;
 		r->lived = true;
+		r->cut = v->cut;
 		r->witnesses |= 1u << WITNESS_DUMP;
 		r->host = v->host == NO_ID ? r->host : scene_name(s, &b->st->names, v->host);
 		r->habit = (enum scene_habit)v->habit;

@@ -36,6 +36,8 @@ bool states_no_ranks(const char *text); /* "", "[]" */
 void build_groups(struct building *b);
 uint32_t signature_here(struct building *b, uint32_t of_table); /* row of scene.signatures */
 const struct dump_group *same_group(const struct dump_view *v, uint32_t group); /* NULL */
+/* scene_members.c */
+void infer_members(struct building *b);
 /* scene_conflicts.c */
 void find_conflicts(struct building *b);
 /* scene_pairs.c: an all_to_all whose pieces do not fit */

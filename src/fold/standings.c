@@ -454,13 +454,14 @@ static void take_status(struct taking *k)
 	}
 }
 
-struct dump_view *standings_take(struct standings *s, struct testimony *t)
+struct dump_view *standings_take(struct standings *s, struct testimony *t, bool cut)
 {
 	struct taking k = { .s = s, .t = t, .v = xcalloc(1, sizeof(struct dump_view)) };
 	struct buf key = { 0 };
 	size_t groups = t->groups.n + 1;
 
 	k.v->rank = t->rank;
+	k.v->cut = cut;
 	k.v->time_ns = t->time_ns;
 	k.v->world_size = t->world_size;
 	k.v->host = name_of(&k, t->host);

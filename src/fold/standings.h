@@ -52,6 +52,7 @@ struct dump_view {
 	uint32_t host, path; /* of standings.names */
 	int64_t time_ns, world_size;
 	uint64_t entries;
+	bool cut;	      /* it ends in the middle: what it lacks proves nothing */
 	uint64_t fingerprint; /* of what it says: twins are equal */
 	VEC(struct dump_group) groups;
 	uint32_t first_wait;   /* row of groups: where its first unfinished operation is; NO_ID */
@@ -87,7 +88,7 @@ struct standings {
 struct standings *standings_new(void);
 struct standings *standings_free(struct standings *s);
 /* Takes a dump's entries over and frees them; one caller at a time. */
-struct dump_view *standings_take(struct standings *s, struct testimony *t);
+struct dump_view *standings_take(struct standings *s, struct testimony *t, bool cut);
 struct dump_view *dump_view_free(struct dump_view *v);
 
 uint32_t slot_variant(const struct standing_slot *slot, uint32_t i); /* row of signatures */

@@ -94,6 +94,7 @@ struct hang {
 void rows_join(struct hang *h);
 /* hang_look.c: stacks, words and power of each rank */
 void look_at_ranks(struct hang *h);
+uint64_t stack_hash(const struct scene_stack *k); /* of the main thread's frames */
 bool waits_by_stack(const struct doing_found *d);
 /* hang_power.c */
 void look_at_power(struct hang *h);

@@ -8,6 +8,23 @@ bool waits_by_stack(const struct doing_found *d)
 	       d->doing == DOING_GPU_WAIT || d->doing == DOING_RENDEZVOUS;
 }
 
+uint64_t stack_hash(const struct scene_stack *k)
+{
+	const struct thread_stack *t = &k->of->threads.v[k->main_thread];
+	uint64_t h = t->n_frames;
+
+	for (uint32_t i = 0; i < t->n_frames; i++) {
+		const struct frame *f = &k->of->frames.v[t->frame + i];
+		const char *function = intern_get(&k->of->names, f->function);
+		const char *file = intern_get(&k->of->names, f->file);
+
+		h = hash_bytes(function, strlen(function), h);
+		h = hash_bytes(file, strlen(file), h);
+		h = hash_mix(h, (uint32_t)f->line);
+	}
+	return h;
+}
+
 static bool tells_nothing(enum doing d)
 {
 	return d == DOING_UNKNOWN || d == DOING_WORKER || d == DOING_LAUNCHER || d == DOING_MODEL ||
@@ -29,6 +46,50 @@ static void look_at_stacks(struct hang *h)
 		l->waiting_stack = l->has_stack && waits_by_stack(&l->doing);
 		l->busy_stack = l->has_stack && !l->waiting_stack && !tells_nothing(l->doing.doing);
 	}
+}
+
+static uint64_t hash_of_stack(const struct scene *s, uint32_t row)
+{
+	return stack_hash(&s->stacks.v[s->ranks.v[row].stack]);
+}
+
+static bool waits_by_dump(const struct scene *s, uint32_t row)
+{
+	return s->ranks.v[row].wait_group != NO_ID;
+}
+
+/* Who stands where ranks stand that wait by their dumps, waits as well: the place hides it. */
+static void look_at_equal_stacks(struct hang *h)
+{
+	const struct scene *s = h->s;
+	struct shared {
+		uint64_t hash;
+		size_t all, waiting;
+	};
+	VEC(struct shared) shared = { 0 };
+
+	for (int pass = 0; pass < 2; pass++)
+		for (uint32_t i = 0; i < s->ranks.n; i++) {
+			struct rank_look *l = &h->look[i];
+			size_t at = 0;
+			uint64_t hash;
+
+			if (!l->has_stack || l->waiting_stack)
+				continue;
+			hash = hash_of_stack(s, i);
+			while (at < shared.n && shared.v[at].hash != hash)
+				at++;
+			if (at == shared.n)
+				*vec_push(&shared) = (struct shared){ .hash = hash };
+			if (!pass) {
+				shared.v[at].all++;
+				shared.v[at].waiting += waits_by_dump(s, i);
+			} else if (2 * shared.v[at].waiting > shared.v[at].all) {
+				l->waiting_stack = true;
+				l->busy_stack = false;
+			}
+		}
+	free(shared.v);
 }
 
 /* A save that was begun and is not known to have ended, as the last thing that the log shows. */
@@ -114,6 +175,7 @@ void look_at_ranks(struct hang *h)
 	for (size_t i = 0; i < h->s->ranks.n; i++)
 		h->look[i].doing.frame.function = h->look[i].doing.caller.function = NO_ID;
 	look_at_stacks(h);
+	look_at_equal_stacks(h);
 	look_at_saves(h);
 	look_at_farewells(h);
 	look_at_progress(h);

@@ -99,23 +99,6 @@ static int by_stuck(const void *a, const void *b)
 
 /* --- stacks --- */
 
-static uint64_t hash_stack(const struct scene_stack *k)
-{
-	const struct thread_stack *t = &k->of->threads.v[k->main_thread];
-	uint64_t h = t->n_frames;
-
-	for (uint32_t i = 0; i < t->n_frames; i++) {
-		const struct frame *f = &k->of->frames.v[t->frame + i];
-		const char *function = intern_get(&k->of->names, f->function);
-		const char *file = intern_get(&k->of->names, f->file);
-
-		h = hash_bytes(function, strlen(function), h);
-		h = hash_bytes(file, strlen(file), h);
-		h = hash_mix(h, (uint32_t)f->line);
-	}
-	return h;
-}
-
 static void write_frames(struct hang *h, struct report_stack *out, const struct scene_stack *k)
 {
 	const struct thread_stack *t = &k->of->threads.v[k->main_thread];
@@ -160,7 +143,7 @@ static void write_stacks(struct hang *h)
 		if (!h->look[row].has_stack)
 			continue;
 		k = &h->s->stacks.v[h->s->ranks.v[row].stack];
-		hash = hash_stack(k);
+		hash = stack_hash(k);
 		while (at < hashes.n && hashes.v[at] != hash)
 			at++;
 		if (at == hashes.n) {

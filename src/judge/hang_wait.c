@@ -124,6 +124,8 @@ static bool is_counterpart(const struct hang *h, const struct scene_group *g,
 /* A rank that has a dump but no number in the group has not begun anything there. */
 static bool behind(const struct scene_member *m, const struct place *p, const struct hang *h)
 {
+	if (h->s->ranks.v[m->row].cut)
+		return false;
 	if (m->source == MEMBER_ABSENT)
 		return true;
 	if (m->enqueued < 0)

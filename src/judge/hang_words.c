@@ -516,6 +516,13 @@ void write_findings(struct hang *h)
 		*vec_push(&h->r->assumed) = report_printf(
 		    h->r, "a world of %" PRId64 " ranks, from the highest that was seen",
 		    h->s->world_size);
+	for (size_t i = 0; i < h->s->groups.n; i++)
+		if (h->s->groups.v[i].guessed) {
+			*vec_push(&h->r->assumed) = "which groups the ranks without a dump belong "
+						    "to, from the pattern of the "
+						    "others: these dumps do not list members";
+			break;
+		}
 	for (size_t i = 0; i < h->s->said.n; i++)
 		*vec_push(&h->r->assumed) = report_printf(h->r, "%s", h->s->said.v[i]);
 	if (h->s->folded)

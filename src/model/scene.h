@@ -58,8 +58,9 @@ struct scene_conflict {
 #define SCENE_CONFLICTS_MAX 4u /* of a group; the lowest */
 struct scene_group {
 	uint32_t name, desc;
-	int64_t size;			  /* as stated; -1 */
-	bool members_known;		  /* all of them are in members */
+	int64_t size;	    /* as stated; -1 */
+	bool members_known; /* all of them are in members */
+	bool guessed;	    /* a rank without a dump was added, by the pattern of the others */
 	VEC(struct scene_member) members; /* by row */
 	VEC(struct scene_conflict) conflicts;
 	int64_t
@@ -73,6 +74,7 @@ struct scene_rank {
 	int64_t gpu, pid;
 	uint32_t witnesses; /* 1 << enum witness, of those that speak of it */
 	bool lived;	    /* it was seen alive: a dump, a stack, a line of its own */
+	bool cut;	    /* its dump ends in the middle: what it lacks proves nothing */
 	/* its first unfinished operation over all groups, from its dump */
 	uint32_t wait_group;
 	int64_t wait_seq;
