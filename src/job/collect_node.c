@@ -140,22 +140,6 @@ int probe_counters(void *user, int fd, struct error *why)
 
 /* --- the kernel's log --- */
 
-/* "<6>[ 1234.567890] text" as a line of syslog with its time of day. */
-static void print_kernel_line(int fd, const char *host, const char *line, int64_t boot_s,
-			      int64_t since_s)
-{
-	const char *bracket = strchr(line, '['), *close = bracket ? strchr(bracket, ']') : NULL;
-	time_t at = (time_t)(boot_s + (bracket ? strtoll(bracket + 1, NULL, 10) : 0));
-	char when[32];
-	struct tm tm;
-
-	if (!close || *line != '<' || at < since_s)
-		return;
-	gmtime_r(&at, &tm);
-	strftime(when, sizeof(when), "%b %e %H:%M:%S", &tm);
-	dprintf(fd, "%s %s kernel:%s\n", when, host, close + 1);
-}
-
 /* What the kernel said before the job began is of other jobs. */
 static int64_t job_start_s(const struct rank_list *l)
 {
@@ -169,16 +153,42 @@ static int64_t job_start_s(const struct rank_list *l)
 	return first - KERNEL_LOG_BEFORE_S;
 }
 
+struct kernel_log {
+	int fd;
+	const char *host;
+	int64_t boot_s, since_s;
+	unsigned printed;
+};
+
+/* "<6>[ 1234.567890] text" as a line of syslog with its time of day. */
+static void print_kernel_line(struct kernel_log *log, const char *line)
+{
+	const char *bracket = strchr(line, '['), *close = bracket ? strchr(bracket, ']') : NULL;
+	time_t at = (time_t)(log->boot_s + (bracket ? strtoll(bracket + 1, NULL, 10) : 0));
+	char when[64];
+	struct tm tm;
+
+	if (!close || *line != '<' || at < log->since_s)
+		return;
+	gmtime_r(&at, &tm);
+	/* The year, which lines of syslog lack. */
+	strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &tm);
+	if (!log->printed++)
+		dprintf(log->fd, "%s the kernel's log of %s since the job began\n", when,
+			log->host);
+	strftime(when, sizeof(when), "%b %e %H:%M:%S", &tm);
+	dprintf(log->fd, "%s %s kernel:%s\n", when, log->host, close + 1);
+}
+
 int probe_kernel_log(void *user, int fd, struct error *why)
 {
 	const struct collect_node *node = user;
+	struct kernel_log log = { .fd = fd, .host = node->host };
 	_cleanup_free_ char *text = xmalloc(KERNEL_LOG_MAX + 1);
 	int len = klogctl(3 /* SYSLOG_ACTION_READ_ALL */, text, KERNEL_LOG_MAX);
 	struct timespec now, up;
 	char *from, *save = NULL;
 	unsigned lines = 0;
-	struct tm tm;
-	char when[64];
 
 	if (len < 0)
 		return error_set(why, -errno, "%s (kernel.dmesg_restrict?)", strerror(errno));
@@ -188,14 +198,11 @@ int probe_kernel_log(void *user, int fd, struct error *why)
 			break;
 	clock_gettime(CLOCK_REALTIME, &now);
 	clock_gettime(CLOCK_BOOTTIME, &up);
-	/* The year, which lines of syslog lack. */
-	gmtime_r(&now.tv_sec, &tm);
-	strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &tm);
-	dprintf(fd, "%s the kernel's log of %s\n", when, node->host);
+	log.boot_s = now.tv_sec - up.tv_sec;
+	log.since_s = job_start_s(node->ranks);
 	for (char *line = strtok_r(from, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
-		print_kernel_line(fd, node->host, line, now.tv_sec - up.tv_sec,
-				  job_start_s(node->ranks));
-	return 0;
+		print_kernel_line(&log, line);
+	return log.printed ? 0 : error_set(why, 0, "it said nothing since the job began");
 }
 
 /* --- what the ranks print --- */
@@ -267,6 +274,21 @@ static int copy_tail(const char *from_path, const char *to_path)
 	return 0;
 }
 
+static json_t *ranks_json(const struct rank_list *l)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < l->v.n; i++) {
+		json_t *j = json_object();
+
+		if (l->v.v[i].rank >= 0)
+			json_object_set_new(j, "rank", json_integer(l->v.v[i].rank));
+		json_object_set_new(j, "pid", json_integer(l->v.v[i].pid));
+		json_array_append_new(list, j);
+	}
+	return list;
+}
+
 int probe_outputs(void *user, int fd, struct error *why)
 {
 	const struct collect_node *n = user;
@@ -297,6 +319,7 @@ int probe_outputs(void *user, int fd, struct error *why)
 	json_object_set_new(report, "lockstep_collect", json_string("outputs"));
 	json_object_set_new(report, "host", json_string(n->host));
 	json_object_set_new(report, "files", list);
+	json_object_set_new(report, "ranks", ranks_json(n->ranks));
 	if (taken)
 		json_dumpfd(report, fd, JSON_INDENT(1));
 	json_decref(report);

@@ -323,11 +323,17 @@ static struct rank_process *find_pid(struct rank_list *l, pid_t pid)
 	return NULL;
 }
 
-/* torch calls its main thread pt_main_thread. */
+/* torch calls a rank's main thread pt_main_thread, a data-loader's worker pt_data_worker: such a
+   worker is no rank even when its rank is gone. */
 static bool is_python(const struct rank_process *p)
 {
-	return !strncmp(p->comm, "python", 6) || !strncmp(p->comm, "pt_", 3) ||
+	return !strncmp(p->comm, "python", 6) || !strncmp(p->comm, "pt_main", 7) ||
 	       !strncmp(p->comm, "ray::", 5);
+}
+
+static bool is_worker(const struct rank_process *p)
+{
+	return !strncmp(p->comm, "pt_data", 7);
 }
 
 /* Is a an ancestor of p, through processes that share its number? */
@@ -370,7 +376,7 @@ static void choose(struct rank_list *all, bool by_rank, bool python, struct rank
 				top = false;
 			}
 		}
-		if (top && !starts)
+		if (top && !starts && !is_worker(p))
 			*vec_push(&ret->v) = *p;
 	}
 }

@@ -288,7 +288,9 @@ int power_file_end(struct power_file *f, struct testimony **ret, struct error *r
 	f->t->lines = at;
 	f->stats->skipped[SKIP_TOO_LONG] += f->lines.cut;
 	text_lines_done(&f->lines);
-	if (!f->t->gpus.n) {
+	if (!f->t->gpus.n && f->t->counters.n)
+		f->t->witness = WITNESS_COUNTERS;
+	if (!f->t->gpus.n && !f->t->counters.n) {
 		testimony_free(f->t);
 		return error < 0 ? error_set(reterr, error, "%s", strerror(-error))
 				 : error_set(reterr, -ENODATA, "no value of power or utilization");

@@ -8,12 +8,15 @@
  */
 #include "read/power.h"
 
+#include <stdio.h>
 #include <strings.h>
 
+#include "read/counters.h"
 #include "read/gpu_pending.h"
 #include "read/stamp.h"
 
-#define LABELS_MAX 64u
+#define LABELS_MAX     64u
+#define DCGM_BLANK_MIN 1e14 /* the blank values of 64 bits; those of 32 bits are counts */
 
 struct label {
 	const char *name, *value;
@@ -163,6 +166,42 @@ static uint32_t host_of(struct testimony *t, const struct metric_line *m)
 	return gpu_text(t, l.value, colon ? (size_t)(colon - l.value) : l.value_len);
 }
 
+static bool is_trouble_counter(const struct metric_line *m)
+{
+	static const char *const begins[] = { "node_infiniband_", "infiniband_", "DCGM_FI_DEV_",
+					      "XPU_TIMER_COMMON_" };
+	bool ours = false;
+
+	for (size_t i = 0; i < ARRAY_SIZE(begins); i++)
+		ours |= line_starts(m->name, m->name_len, begins[i]);
+	return ours && counter_means_trouble(m->name, m->name_len);
+}
+
+/* Counters of ports (node_exporter) and of boards (DCGM) that mean trouble where they grow. */
+static void take_counter(struct power_file *f, const struct metric_line *m)
+{
+	static const char *const devices[] = { "device", "gpu", "rank", NULL };
+	static const char *const ports[] = { "port", "nvlink", NULL };
+	struct label device = label_of(m, devices), port = label_of(m, ports);
+	uint32_t host = host_of(f->t, m);
+	enum gpu_unit unit;
+	char name[128];
+	double v;
+	int n;
+
+	if (!is_trouble_counter(m) || !gpu_number(m->value, m->value_len, &v, &unit) ||
+	    v >= DCGM_BLANK_MIN)
+		return;
+	n = snprintf(name, sizeof(name), "%s%.*s%s%.*s",
+		     label_of(m, devices + 1).value_len && !port.value_len ? "gpu " : "",
+		     (int)MIN(device.value_len, 60u), device.value, port.value_len ? "/" : "",
+		     (int)MIN(port.value_len, 40u), port.value);
+	testimony_counter(f->t, host == NO_ID ? f->host : host,
+			  testimony_name(f->t, name, (size_t)n),
+			  testimony_name(f->t, m->name, MIN(m->name_len, 96u)), v);
+	f->stats->events++;
+}
+
 static void take_metric(struct power_file *f, struct gpu_pending *pending,
 			const struct metric_line *m)
 {
@@ -181,8 +220,10 @@ static void take_metric(struct power_file *f, struct gpu_pending *pending,
 	struct label l;
 	int64_t index;
 
-	if (!name && !count)
+	if (!name && !count) {
+		take_counter(f, m);
 		return;
+	}
 	host = host_of(f->t, m);
 	l = label_of(m, uuids);
 	uuid = gpu_text(f->t, l.value, l.value_len);
@@ -252,7 +293,8 @@ bool prometheus_sniff(const char *text, size_t len, const char *path)
 		if (!metric_of(line, n, &m) || (m.n == 0 && m.value_len && *m.value > '9'))
 			continue;
 		metrics++;
-		known += m.n && gpu_metric_find(m.name, m.name_len, NULL) != NULL;
+		known +=
+		    m.n && (gpu_metric_find(m.name, m.name_len, NULL) || is_trouble_counter(&m));
 	}
 	return lines && metrics * 10 >= lines * 9 && (types || known);
 }

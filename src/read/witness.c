@@ -3,6 +3,7 @@
 #include "read/witness.h"
 
 #include "read/collected.h"
+#include "read/counters.h"
 #include "read/events.h"
 #include "read/fr.h"
 #include "read/inspector.h"
@@ -22,6 +23,7 @@ const struct witness_format witness_formats[] = {
 	{ "collected", collected_sniff, collected_read },
 	{ "events", events_sniff, events_read },
 	{ "gpu-json", metric_lines_sniff, metric_lines_read },
+	{ "counters", counters_sniff, counters_read },
 	{ "prometheus", prometheus_sniff, prometheus_read },
 	{ "nvidia-smi-dmon", power_dmon_sniff, power_dmon_read },
 	{ "gpu-table", power_table_sniff, power_table_read },
