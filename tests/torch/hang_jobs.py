@@ -189,8 +189,12 @@ class Run:
         os.remove(tell)
 
     def stop(self):
-        for r in self.alive():
-            os.kill(self.pids[r], signal.SIGKILL)
+        """All at once: none may see another's end, and say so in the log."""
+        alive = self.alive()
+        for how in (signal.SIGSTOP, signal.SIGKILL):
+            for r in alive:
+                os.kill(self.pids[r], how)
+        for r in alive:
             os.waitpid(self.pids[r], 0)
             self.pids[r] = 0
         for n in os.listdir(self.folder):
