@@ -176,6 +176,8 @@ static const struct {
 	  DOING_PYTHON, COMM_NONE, DOING_MODEL },
 	{ "clip_grad_norm_ (torch/nn/utils/clip_grad.py:3)|step (train.py:110)", DOING_GPU_WAIT,
 	  COMM_NONE, DOING_UNKNOWN },
+	{ "all_reduce (torch/distributed/distributed_c10d.py:3)|clip_grad_norm_ (train.py:110)",
+	  DOING_COLLECTIVE, COMM_ALL_REDUCE, DOING_UNKNOWN },
 	{ "_coalescing_manager (torch/distributed/distributed_c10d.py:3)|f (train.py:110)",
 	  DOING_COLLECTIVE, COMM_OTHER, DOING_UNKNOWN },
 	{ "sleep (notify.py:20)|report (notify.py:44)|except_hook (train.py:241)", DOING_EXCEPTION,

@@ -12,6 +12,7 @@
 
 #include "show/clean.h"
 #include "show/coverage.h"
+#include "show/line.h"
 #include "show/page.h"
 #include "show/show.h"
 #include <jansson.h>
@@ -575,6 +576,26 @@ static void numbers_are_said_as_people_say_them(void **state)
 	assert_string_equal(page_count(UINT64_MAX, buf), "18,446,744,073,709,551,615");
 }
 
+static void sets_are_cut_behind_a_whole_range(void **state)
+{
+	static const struct {
+		const char *set, *shown;
+	} rows[] = {
+		{ "0-7", "0-7" },
+		{ "17,19,21,23", "17,19,21,23" },
+		{ "17,19,21,23,25", "17,19,21,.." },
+		{ "1000-2000,2002-3000", "1000-2000,.." },
+		{ "", "" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		_cleanup_free_ char *got = set_name(rows[i].set, 12);
+
+		assert_string_equal(got, rows[i].shown);
+	}
+}
+
 static void json_text_is_utf8_whatever_came(void **state)
 {
 	_cleanup_free_ char *a = clean_utf8("ok \xc3\xa9 \xc3(\xe2\x82\xac\xe2\x82");
@@ -599,6 +620,7 @@ int main(void)
 		cmocka_unit_test(of_many_ranks_the_suspects_are_listed),
 		cmocka_unit_test(an_id_outlives_the_order_of_ranks_and_the_size_of_the_fault),
 		cmocka_unit_test(numbers_are_said_as_people_say_them),
+		cmocka_unit_test(sets_are_cut_behind_a_whole_range),
 		cmocka_unit_test(json_text_is_utf8_whatever_came),
 	};
 

@@ -143,26 +143,26 @@ static void prefixed_lines_of_many_speakers_are_kept_apart(void **state)
 static void faulthandler_lists_the_main_thread_last(void **state)
 {
 	(void)state;
-	expect_stacks("stderr_rank_2.txt",
-		      "Timeout (0:00:05)!\n"
-		      "Thread 0x00007f32b07166c0 [loader] (most recent call first):\n"
-		      "  File \"/usr/lib/python3.13/threading.py\", line 327 in wait\n"
-		      "  File \"/usr/lib/python3.13/queue.py\", line 171 in get\n"
-		      "\n"
-		      "Thread 0x00007f32b15d7b80 (most recent call first):\n"
-		      "  Garbage-collecting\n"
-		      "  File \"t.py\", line 11 in deep\n"
-		      "  File \"t.py\", line ??? in ???\n"
-		      "  ...\n"
-		      "Timeout (0:00:05)!\n"
-		      "Thread 0x00007f32b15d7b80 (most recent call first):\n"
-		      "  <no Python frame>\n"
-		      "  File \"t.py\", line 12 in deep\n",
-		      "faulthandler rank 2\n"
-		      "  loader: wait@/usr/lib/python3.13/threading.py:327 < "
-		      "get@/usr/lib/python3.13/queue.py:171\n"
-		      "  - main: Garbage-collecting < deep@t.py:11\n"
-		      "faulthandler rank 2\n  - main: deep@t.py:12\n");
+	expect_stacks(
+	    "stderr_rank_2.txt",
+	    "Timeout (0:00:05)!\n"
+	    "Thread 0x00007f32b07166c0 [loader] (most recent call first):\n"
+	    "  File \"/usr/lib/python3.13/threading.py\", line 327 in wait\n"
+	    "  File \"/opt/lib/python3.13/site-packages/torch/queue.py\", line 171 in get\n"
+	    "\n"
+	    "Thread 0x00007f32b15d7b80 (most recent call first):\n"
+	    "  Garbage-collecting\n"
+	    "  File \"t.py\", line 11 in deep\n"
+	    "  File \"t.py\", line ??? in ???\n"
+	    "  ...\n"
+	    "Timeout (0:00:05)!\n"
+	    "Thread 0x00007f32b15d7b80 (most recent call first):\n"
+	    "  <no Python frame>\n"
+	    "  File \"t.py\", line 12 in deep\n",
+	    "faulthandler rank 2\n"
+	    "  loader: wait@threading.py:327 < get@torch/queue.py:171\n"
+	    "  - main: Garbage-collecting < deep@t.py:11\n"
+	    "faulthandler rank 2\n  - main: deep@t.py:12\n");
 }
 
 static void a_fatal_error_is_said_beside_its_stack(void **state)

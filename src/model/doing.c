@@ -203,6 +203,14 @@ static void found_row(struct doing_found *f, const struct doing_row *r, const st
 		f->op = r->op ? r->op : op_named(function);
 }
 
+/* What others are called in; a wait for the GPU or in a lock is nothing to be inside of. */
+static bool encloses(enum doing d)
+{
+	return d == DOING_DATA || d == DOING_CHECKPOINT || d == DOING_EVALUATION ||
+	       d == DOING_COMPILE || d == DOING_EXIT || d == DOING_EXCEPTION ||
+	       d == DOING_RENDEZVOUS || d == DOING_DEBUGGER;
+}
+
 /* What encloses a finding: another known thing further out. */
 static void found_outer(struct doing_found *f, const struct doing_row *r, const char *function)
 {
@@ -214,8 +222,7 @@ static void found_outer(struct doing_found *f, const struct doing_row *r, const 
 		op = r->op ? r->op : op_named(function);
 		if (f->op == COMM_OTHER && op != COMM_NONE)
 			f->op = op;
-	} else if (f->inside == DOING_UNKNOWN && r->doing != f->doing &&
-		   r->doing != DOING_COLLECTIVE) {
+	} else if (f->inside == DOING_UNKNOWN && r->doing != f->doing && encloses(r->doing)) {
 		f->inside = r->doing;
 	}
 }

@@ -57,6 +57,9 @@ static const struct doing_row python_rows[] = {
 	/* wrappers */
 	SKIPS("wrapper", "torch/distributed/c10d_logger.py"),
 	SKIPS("*wrapper", "torch/distributed/elastic/multiprocessing/errors/"),
+	SKIPS(NULL, "contextlib.py"),
+	SKIPS(NULL, "functools.py"),
+	SKIPS(NULL, "runpy.py"),
 	SKIPS("decorate_context", NULL),
 	SKIPS("_call_impl", NULL),
 	SKIPS("_wrapped_call_impl", NULL),

@@ -362,6 +362,26 @@ static uint32_t name_of(struct stack_lines *s, struct text t)
 	return text_len(t) ? testimony_name(s->t, t.p, text_len(t)) : NO_ID;
 }
 
+/* As py-spy shortens it: without the folder that installed packages or Python itself lie in, so
+   that stacks of several tools and machines are alike. */
+static struct text short_file(struct text t)
+{
+	static const char *const folders[] = { "/site-packages/", "/dist-packages/" };
+	const char *at;
+
+	for (size_t i = 0; i < ARRAY_SIZE(folders) && text_len(t); i++) {
+		size_t n = strlen(folders[i]);
+
+		while ((at = memmem(t.p, text_len(t), folders[i], n)))
+			t.p = at + n;
+	}
+	at = text_len(t) ? memmem(t.p, text_len(t), "/lib/python3", 12) : NULL;
+	at = at ? memchr(at + 5, '/', (size_t)(t.end - at - 5)) : NULL;
+	if (at && at + 1 < t.end)
+		t.p = at + 1;
+	return t;
+}
+
 static bool take_process(struct stack_lines *s, struct open_process *p, const struct stack_word *w)
 {
 	if (w->parent) {
@@ -465,7 +485,7 @@ static bool take_frame(struct stack_lines *s, struct open_process *p, const stru
 		return true;
 	}
 	*vec_push(&p->frames) =
-	    (struct frame){ name_of(s, w->function), name_of(s, w->file), w->line };
+	    (struct frame){ name_of(s, w->function), name_of(s, short_file(w->file)), w->line };
 	th->n_frames++;
 	return true;
 }

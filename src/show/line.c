@@ -65,6 +65,22 @@ void line_ranks(struct line *l, const struct job *job, const uint32_t *rows, siz
 		line_add(l, " and %zu more", unknown - UNKNOWN_NAMED);
 }
 
+/* Cut behind a whole range: in the middle it would read as another one. */
+char *set_name(const char *set, size_t columns)
+{
+	char *clean = page_name(set, strlen(set) + 2);
+	size_t len = strlen(clean), at = 0;
+
+	if (len <= columns)
+		return clean;
+	for (size_t i = 0; i + 3 <= columns && i < len; i++)
+		if (clean[i] == ',')
+			at = i;
+	if (at)
+		strcpy(clean + at, ",..");
+	return clean;
+}
+
 void line_name(struct line *l, const char *before, const char *name, size_t columns)
 {
 	_cleanup_free_ char *shown = name ? page_name(name, columns) : NULL;

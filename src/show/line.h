@@ -16,6 +16,8 @@ void line_done(struct line *l);
 const char *plural(uint64_t n, const char *one, const char *many);
 /* "rank 7", "ranks 3,7" or "unknown-1"; without known ranks the unknown ones' names alone. */
 void line_ranks(struct line *l, const struct job *job, const uint32_t *rows, size_t n);
+/* A set of ranks, at most `columns` wide: "0-3,5,.."; malloc'd. */
+char *set_name(const char *set, size_t columns);
 /* name, cut in its middle beyond `columns`. */
 void line_name(struct line *l, const char *before, const char *name, size_t columns);
 /* "2026-11-29 21:09:53 UTC" */

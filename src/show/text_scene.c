@@ -96,7 +96,7 @@ static void show_stand(const struct text *t, const struct report_stand *v, size_
 	for (size_t i = 0; i < n; i++)
 		rows[i] = v[i].row;
 	line_ranks(&ranks, t->job, rows, n);
-	set = page_name(line_end(&ranks), SET_COLUMNS);
+	set = set_name(line_end(&ranks), SET_COLUMNS);
 	if (v->operation)
 		line_add(&l, waits ? "in %s" : "last called %s", v->operation);
 	add_numbers(&l, l.b.len ? "; called" : "called", v, n, false);
@@ -119,8 +119,11 @@ static void show_group(const struct text *t, const struct report_group *g)
 	line_name(&l, "group ", g->group, GROUP_COLUMNS);
 	if (g->desc && strcmp(g->desc, g->group))
 		line_name(&l, " ", g->desc, GROUP_COLUMNS);
-	if (g->members && *g->members)
-		line_name(&l, ", ranks ", g->members, GROUP_COLUMNS);
+	if (g->members && *g->members) {
+		_cleanup_free_ char *set = set_name(g->members, GROUP_COLUMNS);
+
+		line_add(&l, ", ranks %s", set);
+	}
 	if (g->last_common >= 0)
 		line_add(&l, ": all called alike up to #%" PRId64, g->last_common);
 	else
@@ -202,9 +205,12 @@ static void show_stacks(const struct text *t)
 		page_head(&t->page, "What they are doing (stacks, the innermost call first)");
 	for (size_t i = 0; i < n && i < STACKS_SHOWN; i++) {
 		const struct report_stack *s = &t->r->stacks.v[i];
+		_cleanup_free_ char *who = NULL;
 
 		if (s->who)
-			line_name(&l, "", s->who, GROUP_COLUMNS);
+			who = set_name(s->who, GROUP_COLUMNS);
+		if (who)
+			line_add(&l, "%s", who);
 		else
 			line_ranks(&l, t->job, s->rows.v, s->rows.n);
 		line_add(&l, "%s: %s", s->odd ? ", unlike the others" : "",
@@ -290,7 +296,7 @@ static void show_shape(const struct text *t, const struct report_gpu *const *v, 
 		spread_take(&before, v[i]->power_w_before);
 	}
 	add_gpus(&who, t, v, n);
-	set = page_name(line_end(&who), SET_COLUMNS + 12);
+	set = set_name(line_end(&who), SET_COLUMNS + 12);
 	lead = xasprintf("  %-13s %-16s  ", shape_of(v[0]), set);
 	add_spread(&l, "", &power, 1, "");
 	if (isfinite(power.low) && isfinite(limit.low))

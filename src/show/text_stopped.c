@@ -65,7 +65,7 @@ static void add_culprits(struct line *l, const struct text *t, const struct find
 		return;
 	}
 	line_ranks(&ranks, t->job, f->culprits.v, f->culprits.n);
-	set = page_name(line_end(&ranks), SET_COLUMNS);
+	set = set_name(line_end(&ranks), SET_COLUMNS);
 	line_add(l, "%s", set);
 	line_done(&ranks);
 	gpu = f->culprits.n == 1 ? (int)t->job->ranks[f->culprits.v[0]].gpu_index : -1;
@@ -93,8 +93,11 @@ static void line_who(const struct text *t, const struct finding *f, enum page_st
 		line_add(&l, hang ? ": " : f->culprits.n ? " broke first; " : "; ");
 	else if (!hang && f->culprits.n)
 		line_add(&l, " broke");
-	if (victims)
-		line_name(&l, ranks, f->victims, SET_COLUMNS);
+	if (victims) {
+		_cleanup_free_ char *set = set_name(f->victims, SET_COLUMNS);
+
+		line_add(&l, "%s%s", ranks, set);
+	}
 	if (victims && hang)
 		line_add(&l, f->culprits.n + f->hosts.n || many ? " wait" : " waits");
 	else if (victims)
