@@ -70,6 +70,12 @@ static int64_t token_number(const char *p, size_t len, const char *word)
 
 static void name_part(struct stack_name *n, const char *p, const char *end)
 {
+	/* As `lockstep collect` names the folder of a node. */
+	if (end - p > 5 && !memcmp(p, "host_", 5)) {
+		n->host = p + 5;
+		n->host_len = (size_t)(end - p - 5);
+		return;
+	}
 	while (p < end) {
 		const char *stop = p;
 		int64_t v;
@@ -102,12 +108,14 @@ struct stack_name stack_name_of(const char *path)
 	struct stack_name n = { .rank = survey_rank_of_name(path), .local_rank = -1, .pid = -1 };
 
 	name_part(&n, base, base + strlen(base));
-	if (slash && !n.host) {
+	/* The two folders above: rank3/ in node7/ */
+	for (int i = 0; i < 2 && slash && !n.host; i++) {
 		const char *folder = slash;
 
 		while (folder > path && folder[-1] != '/')
 			folder--;
 		name_part(&n, folder, slash);
+		slash = folder > path ? folder - 1 : NULL;
 	}
 	return n;
 }
