@@ -98,9 +98,10 @@ def hold(s):
     if kind == 'handler':
         s.tell(ranks[0], 'training failed, reporting: ValueError("nan in batch")', 'end')
     best = HOLDS[kind]
+    ends = dict(verdict_also_ok=['crashed']) if kind == 'handler' and 'L' in s.sources else {}
     if 'S' in s.sources:
-        return answer(ranks, best, HOLD_FAIR.get(kind, ()), what=f'rank {ranks[0]} is held in {kind}')
-    return answer(ranks, 'missing-rank', WEAK + [best] + HOLD_FAIR.get(kind, []), what=f'rank {ranks[0]} is held in {kind}, which nothing given shows')
+        return answer(ranks, best, HOLD_FAIR.get(kind, ()), **ends, what=f'rank {ranks[0]} is held in {kind}')
+    return answer(ranks, 'missing-rank', WEAK + [best] + HOLD_FAIR.get(kind, []), **ends, what=f'rank {ranks[0]} is held in {kind}, which nothing given shows')
 
 
 @fault(ALL, ['DL', 'DLS', 'DLP'], backends=('nccl',), weight=2)

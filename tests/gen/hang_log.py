@@ -29,6 +29,14 @@ def version(v):
     return tuple(int(x) for x in v.split('.'))
 
 
+def wrap(text, width):
+    """As copied from a terminal of this width: cut inside words, padded with blanks."""
+    out = []
+    for line in text.replace('\r', '\n').replace('\t', '    ').split('\n'):
+        out += [line[i:i + width].ljust(width) for i in range(0, len(line), width)]
+    return '\n'.join(out) + '\n'
+
+
 class Log:
     """Lines with their time and rank (None: a launcher or kernel), written out in order of time in the end."""
 
@@ -233,11 +241,12 @@ class Log:
         how = how or rng.choice(['one', 'one', 'nodes', 'ranks'] if job.world <= 64 else ['one', 'nodes'])
         if how == 'nodes' and len(job.hosts) == 1:
             how = 'one'
-        prefix = prefix or rng.choice(['none', 'none', 'rank', 'srun', 'default'] if how != 'ranks' else ['none'])
+        prefix = prefix or rng.choice(['none', 'none', 'rank', 'srun', 'default', 'ray'] if how != 'ranks' else ['none'])
         if prefix == 'default' and len(job.hosts) > 1 or self.framework == 'tqdm' and prefix == 'none':
             prefix = 'rank'
-        if version(self.torch) < (2, 2) and prefix == 'none' and how != 'ranks':
+        if version(self.torch) < (2, 2) and prefix in ('none', 'ray') and how != 'ranks':
             prefix = 'rank'  # else nothing names the rank of an exception
+        wrapped = rng.choice([0] * 7 + [120, 166])
         files, per_rank = {}, rng.choice(['logs/rank_{rank}.log', 'rank{rank}.err', 'logs/rank-{rank}/stderr.log'])
         for t, n, rank, text, prefixed, host in sorted(self.lines, key=lambda x: (x[0], x[1])):
             host = host or (job.host(rank) if rank is not None else job.hosts[0])
@@ -246,6 +255,8 @@ class Log:
                     text = f'[rank{rank}]:{text}'
                 elif prefix == 'default':
                     text = f'[default{rank}]:{text}'
+            if prefix == 'ray' and rank is not None:
+                text = f'\x1b[36m(TrainWorker pid={self.pids[rank]}, ip=10.0.{job.hosts.index(host)}.7)\x1b[0m {text}'
             if prefix == 'srun':
                 text = f'{job.hosts.index(host)}: {text}'
             key = {'one': 'train.log', 'nodes': f'{host.split(".")[0]}.log', 'ranks': 'agent.log' if rank is None else per_rank.format(rank=rank)}[how]
@@ -255,6 +266,9 @@ class Log:
         for key, lines in files.items():
             path = os.path.join(folder, key)
             os.makedirs(os.path.dirname(path), exist_ok=True)
+            text = '\n'.join(lines) + '\n'
+            if how == 'one' and prefix in ('none', 'rank') and wrapped:
+                text = wrap(text, wrapped)
             with open(path, 'w', newline='') as f:
-                f.write('\n'.join(lines) + '\n')
+                f.write(text)
         return how, prefix

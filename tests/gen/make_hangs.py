@@ -149,6 +149,8 @@ class Scene:
         self.check(a)
         os.makedirs(folder)
         d = self.dialect = Dialect(rng, job.backend)
+        if self.silent_host and 'L' not in self.sources:  # else nothing says who stands on which host
+            d.naming = rng.choice(['{host}_nccl_trace_rank_{rank}', '{host}/nccl_trace_rank_{rank}', 'dump-{host}-rank{rank}.pkl'])
         self.now = self.stop + (self.now_after or (d.timeout_ms / 1000 + 1 if self.timeouts else rng.uniform(60, 900)))
         self.choose_ring(d)
         silent = {r for r in range(job.world) if self.silent_host and job.host(r) == self.silent_host}
