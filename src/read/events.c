@@ -132,8 +132,8 @@ static int64_t event_time(const struct event *e)
 /* --- as a source of lines --- */
 
 struct event_source {
-	struct json_window w;
-	struct buf copy, line;
+	struct json_values values;
+	struct buf line;
 	size_t at;		/* in line */
 	struct testimony *side; /* SAY_EVENT of each, until the log reader is done */
 	struct read_stats *stats;
@@ -224,37 +224,25 @@ static void take_object(struct event_source *s, const char *p, const char *end)
 /* The next object, or each object of an array of them; false at the end. */
 static bool take_value(struct event_source *s)
 {
-	unsigned found = 0;
-	enum json_copied got;
-	struct json_member m;
 	const char *p, *end;
+	struct json_member m, inner;
 
-	while (json_skip_space_refilling(&s->w) && *s->w.p != '{') {
-		/* Brackets and commas around objects are gone through; any other text is not ours.
-		 */
-		if (!strchr("[],", *s->w.p))
-			s->stats->skipped[SKIP_MALFORMED]++;
-		s->w.p++;
-	}
-	if (s->w.p >= s->w.end)
+	if (!json_values_next(&s->values, &p, &end))
 		return false;
-	got = json_copy_value(&s->w, &s->copy, EVENT_BYTES_MAX, &found);
-	s->stats->skipped[SKIP_TOO_LONG] += (found & JSON_FOUND_TOO_LONG) != 0;
-	if (got == JSON_END)
-		s->stats->skipped[SKIP_TRUNCATED]++;
-	if (got == JSON_BROKEN)
-		s->w.p += s->w.p < s->w.end;
-	p = (const char *)s->copy.data;
-	end = p ? p + s->copy.len : p;
-	if (got == JSON_COPIED)
-		take_object(s, p, end);
+	if (*p == '[') {
+		for (p++; json_member_next(&p, end, false, &m);)
+			take_object(s, m.value, m.end);
+		return true;
+	}
+	take_object(s, p, end);
+	if (s->line.len)
+		return true;
 	/* {"events": [..]}: the objects inside. */
-	if (got == JSON_COPIED && s->line.len == 0)
-		for (p++; json_member_next(&p, end, true, &m);)
-			for (const char *q = *m.value == '[' ? m.value + 1 : m.end;
-			     q < m.end && json_member_next(&q, m.end, false, &m);)
-				take_object(s, m.value, m.end);
-	return got != JSON_END;
+	for (p++; json_member_next(&p, end, true, &m);)
+		for (const char *q = *m.value == '[' ? m.value + 1 : m.end;
+		     q < m.end && json_member_next(&q, m.end, false, &inner);)
+			take_object(s, inner.value, inner.end);
+	return true;
 }
 
 static ssize_t events_source(void *user, void *buf, size_t len)
@@ -272,7 +260,7 @@ static ssize_t events_source(void *user, void *buf, size_t len)
 	if (n)
 		memcpy(buf, s->line.data + s->at, n);
 	s->at += n;
-	return n ? (ssize_t)n : s->w.error;
+	return n ? (ssize_t)n : s->values.w.error;
 }
 
 static uint32_t rename_id(const struct testimony *from, struct testimony *to, uint32_t id)
@@ -311,7 +299,7 @@ int events_read(struct input *in, const char *path, struct testimony **ret,
 
 	s->stats = stats;
 	s->side = testimony_new(WITNESS_EVENTS, "events");
-	json_window_init(&s->w, in, 0);
+	json_values_init(&s->values, in, EVENT_BYTES_MAX);
 	lines = input_of_source(events_source, s);
 	r = log_read(lines, path, &t, &of_lines, &e);
 	if (r >= 0 && s->side->sayings.n)
@@ -320,7 +308,7 @@ int events_read(struct input *in, const char *path, struct testimony **ret,
 		testimony_free(s->side);
 	else
 		t = s->side;
-	r = MIN(s->w.error, 0);
+	r = MIN(s->values.w.error, 0);
 	if (testimony_empty(t)) {
 		t = testimony_free(t);
 		r = r < 0 ? error_set(reterr, r, "%s", strerror(-r))
@@ -335,8 +323,9 @@ int events_read(struct input *in, const char *path, struct testimony **ret,
 		r = 0;
 	}
 	input_free(lines);
-	json_window_done(&s->w);
-	buf_done(&s->copy);
+	for (size_t i = 0; i < SKIP_REASONS; i++)
+		stats->skipped[i] += s->values.skipped[i];
+	json_values_done(&s->values);
 	buf_done(&s->line);
 	free(s);
 	return r;

@@ -19,7 +19,7 @@
 #define VALUE_BYTES_MAX ((size_t)16 << 20) /* of one top-level value */
 #define WALK_DEPTH_MAX	12u
 #define ELEMENTS_MAX	65536u /* of one array */
-#define KEY_MAX		160u
+#define SNIFF_VALUES	16u
 
 struct metric_reader {
 	struct testimony *t;
@@ -234,59 +234,35 @@ static void walk(struct metric_reader *r, struct whose w, const char *p, const c
 		walk_member(r, &w, &m, depth);
 }
 
-/* All top-level values of the window; the number of those that were taken. */
-static uint64_t read_values(struct metric_reader *r, struct json_window *w, uint64_t limit)
+/* All top-level values, or the first of them. */
+static void read_values(struct metric_reader *r, struct json_values *v, uint64_t limit)
 {
-	struct buf copy = { 0 };
-	uint64_t n = 0;
+	const char *p, *end;
 
-	while (n < limit && json_skip_space_refilling(w)) {
-		unsigned found = 0;
-		enum json_copied got;
+	while (v->n < limit && json_values_next(v, &p, &end)) {
+		struct whose whose = { r->host, NO_ID, NO_ID, -1, -1, -1, NULL, UNIT_NONE };
 
-		if (*w->p != '{' && *w->p != '[') { /* a comma between lines, a word of a log */
-			w->p++;
-			r->stats->skipped[SKIP_MALFORMED] += n == 0;
-			continue;
-		}
-		got = json_copy_value(w, &copy, VALUE_BYTES_MAX, &found);
-		if (found & JSON_FOUND_TOO_LONG)
-			r->stats->skipped[SKIP_TOO_LONG]++;
-		if (found & JSON_FOUND_BAD_SYNTAX)
-			r->stats->skipped[SKIP_MALFORMED]++;
-		if (got == JSON_END)
-			r->stats->skipped[SKIP_TRUNCATED]++;
-		if (got == JSON_BROKEN)
-			w->p += w->p < w->end;
-		if (copy.len && (*copy.data == '{' || *copy.data == '[')) {
-			struct whose whose = { r->host, NO_ID, NO_ID, -1, -1, -1, NULL, UNIT_NONE };
-
-			walk(r, whose, (const char *)copy.data, (const char *)copy.data + copy.len,
-			     0);
-			gpu_pending_flush(&r->pending);
-			n++;
-		}
-		if (got == JSON_END)
-			break;
+		walk(r, whose, p, end, 0);
+		gpu_pending_flush(&r->pending);
 	}
-	buf_done(&copy);
-	return n;
+	for (size_t i = 0; i < SKIP_REASONS; i++)
+		r->stats->skipped[i] += v->skipped[i];
 }
 
 int metric_lines_read(struct input *in, const char *path, struct testimony **ret,
 		      struct read_stats *stats, struct error *reterr)
 {
 	struct metric_reader r = { .stats = stats };
-	struct json_window w;
+	struct json_values values;
 	struct power_file f;
 
 	power_file_begin(&f, in, path, "gpu-json", stats);
 	r.t = r.pending.t = f.t;
 	r.host = f.host;
-	json_window_init(&w, in, 0);
-	read_values(&r, &w, UINT64_MAX);
-	f.lines.error = w.error;
-	json_window_done(&w);
+	json_values_init(&values, in, VALUE_BYTES_MAX);
+	read_values(&r, &values, UINT64_MAX);
+	f.lines.error = values.w.error;
+	json_values_done(&values);
 	gpu_pending_done(&r.pending);
 	stats->events += r.pending.stored;
 	return power_file_end(&f, ret, reterr);
@@ -308,7 +284,7 @@ bool metric_lines_sniff(const char *text, size_t len, const char *path)
 	struct read_stats stats = { 0 };
 	struct metric_reader r = { .stats = &stats, .host = NO_ID };
 	struct span span = span_of(text, len);
-	struct json_window w;
+	struct json_values values;
 	struct input *in;
 	const char *p = text;
 	size_t n = len;
@@ -319,9 +295,9 @@ bool metric_lines_sniff(const char *text, size_t len, const char *path)
 		return false;
 	in = input_of_source(source_span, &span);
 	r.t = r.pending.t = testimony_new(WITNESS_POWER, "gpu-json");
-	json_window_init(&w, in, 0);
-	read_values(&r, &w, 16);
-	json_window_done(&w);
+	json_values_init(&values, in, VALUE_BYTES_MAX);
+	read_values(&r, &values, SNIFF_VALUES);
+	json_values_done(&values);
 	gpu_pending_done(&r.pending);
 	testimony_free(r.t);
 	input_free(in);

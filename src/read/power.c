@@ -56,7 +56,10 @@ static bool is_plain_word(struct part s)
 		"t",	  "v",	      "before",	  "after",	 "during",  "hang",
 		"full",	  "all",      "exporter", "table",	 "q",	    "data",
 		"dump",	  "snapshot", "local",	  "localrank",	 "worker",  "perfquery",
-		"ibstat", "ethtool",  "gz",	  "zst",	 "system",
+		"ibstat", "ethtool",  "gz",	  "zst",	 "system",  "a100",
+		"a800",	  "h100",     "h200",	  "h800",	 "b100",    "b200",
+		"b300",	  "gb200",    "gb300",	  "v100",	 "p100",    "l40s",
+		"mi250",  "mi250x",   "mi300",	  "mi300x",	 "mi325x",  "mi355x",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
@@ -169,6 +172,9 @@ bool power_host_of_path(const char *path, const char **ret, size_t *ret_len)
 		if (!host.p && depth == 0) {
 			struct part name = without_words(s);
 
+			/* No host has an underscore in its name. */
+			if (memchr(name.p, '_', name.len) && host_alone(name).len == name.len)
+				name.len = 0;
 			if (name.len && (has_letter_and_digit(name) || is_host_name(name)) &&
 			    !is_digit(name.p[0]))
 				host = host_alone(name);

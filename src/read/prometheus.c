@@ -180,7 +180,7 @@ static bool is_trouble_counter(const struct metric_line *m)
 /* Counters of ports (node_exporter) and of boards (DCGM) that mean trouble where they grow. */
 static void take_counter(struct power_file *f, const struct metric_line *m)
 {
-	static const char *const devices[] = { "device", "gpu", "rank", NULL };
+	static const char *const devices[] = { "gpu", "rank", "device", NULL };
 	static const char *const ports[] = { "port", "nvlink", NULL };
 	struct label device = label_of(m, devices), port = label_of(m, ports);
 	uint32_t host = host_of(f->t, m);
@@ -192,9 +192,11 @@ static void take_counter(struct power_file *f, const struct metric_line *m)
 	if (!is_trouble_counter(m) || !gpu_number(m->value, m->value_len, &v, &unit) ||
 	    v >= DCGM_BLANK_MIN)
 		return;
-	n = snprintf(name, sizeof(name), "%s%.*s%s%.*s",
-		     label_of(m, devices + 1).value_len && !port.value_len ? "gpu " : "",
-		     (int)MIN(device.value_len, 60u), device.value, port.value_len ? "/" : "",
+	/* "mlx5_0/1", "gpu 3", "rank 1" */
+	n = snprintf(name, sizeof(name), "%.*s%s%.*s%s%.*s",
+		     line_is(device.name, device.name_len, "device") ? 0 : (int)device.name_len,
+		     device.name, line_is(device.name, device.name_len, "device") ? "" : " ",
+		     (int)MIN(device.value_len, 40u), device.value, port.value_len ? "/" : "",
 		     (int)MIN(port.value_len, 40u), port.value);
 	testimony_counter(f->t, host == NO_ID ? f->host : host,
 			  testimony_name(f->t, name, (size_t)n),
