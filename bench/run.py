@@ -299,7 +299,45 @@ def bench_programs(lockstep, work, rivals):
         print(Ran([program], '0').out, end='', flush=True)
 
 
-BENCHES = {'version': bench_version, 'large': bench_large, 'memory': bench_memory, 'cores': bench_cores, 'archive': bench_archive,
+TORCH_DUMPS = 64  # more would take it minutes
+
+
+def make_dumps(work, ranks):
+    folder = os.path.join(work.folder, f'dumps{ranks}')
+    subprocess.run([sys.executable, os.path.join(HERE, 'make_dumps.py'), folder, '--ranks', str(ranks)], check=True)
+    return folder, sum(os.path.getsize(os.path.join(folder, f)) for f in os.listdir(folder)) / 1e6
+
+
+def torch_analyser(work):
+    """What the analyser of PyTorch takes for a part of the dumps and for half of that part."""
+    program = next((os.path.join(ROOT, v, 'bin', 'torchfrtrace') for v in sorted(os.listdir(ROOT), reverse=True)
+                    if v.startswith('.venv-torch') and os.path.exists(os.path.join(ROOT, v, 'bin', 'torchfrtrace'))), None)
+    if not program:
+        return 'torchfrtrace not run: no PyTorch in .venv-torch-*'
+    told = []
+    for ranks in TORCH_DUMPS // 2, TORCH_DUMPS:
+        folder, _ = make_dumps(work, ranks)
+        ran = Ran([program, folder, '-p', 'nccl_trace_rank_'])
+        told.append(f'{ranks} dumps: {ran.wall:.1f} s, {ran.peak / 1e6:.0f} MB{f", exit {ran.code}" if ran.code else ""}')
+        shutil.rmtree(folder)
+    return 'torchfrtrace on ' + ', on '.join(told)
+
+
+def bench_dumps(lockstep, work, rivals):
+    folder, size = make_dumps(work, 1024)
+    cpus = '0,1' if len(os.sched_getaffinity(0)) > 1 else '0'
+    what = f'1,024 dumps of 2,000 entries with stacks, {size:.0f} MB, {len(cpus.split(","))} cores'
+    runs = several([lockstep, 'diagnose', '--json', folder], 7, cpus)
+    line('Flight Recorder dumps', wall(runs), 's', what, spread(runs), torch_analyser(work), '1 s')
+    line('  peak memory', peak(runs) / 1e6, 'MB', what, 'most of 7', 'see above', '256 MB')
+    shutil.rmtree(folder)
+    folder, size = make_dumps(work, 128)
+    few = several([lockstep, 'diagnose', '--json', folder], 7, cpus)
+    line('  growth from 128 to 1,024 dumps', cpu(runs) / cpu(few), 'x', 'processor time', spread(few), 'linear is 8x')
+    shutil.rmtree(folder)
+
+
+BENCHES = {'dumps': bench_dumps, 'version': bench_version, 'large': bench_large, 'memory': bench_memory, 'cores': bench_cores, 'archive': bench_archive,
            'record': bench_record, 'programs': bench_programs}
 
 

@@ -75,13 +75,33 @@ static const char *push_string(struct json *j)
 	return pile_push(&j->r->pile, v);
 }
 
+/* An integer that ends in the window, as nearly all words are: moves the window behind it. */
+static bool plain_integer(struct json_window *w, int64_t *ret)
+{
+	const char *p = w->p + (*w->p == '-'), *digits = p;
+	int64_t v = 0;
+
+	while (json_is_digit(*p) && p - digits < 18)
+		v = v * 10 + (*p++ - '0');
+	if (p == digits || p >= w->end || (*p != ',' && *p != '}' && *p != ']'))
+		return false;
+	*ret = *w->p == '-' ? -v : v;
+	w->p = p;
+	return true;
+}
+
 static const char *push_word(struct json *j)
 {
 	struct json_window *w = j->w;
 	struct pile_value v = pile_plain(PILE_UNKNOWN);
 	char text[NUMBER_MAX + 1], *end;
-	size_t left = json_window_need(w, NUMBER_MAX), n = 0;
+	size_t left, n = 0;
 
+	if (plain_integer(w, &v.n)) {
+		v.kind = PILE_INT;
+		return pile_push(&j->r->pile, v);
+	}
+	left = json_window_need(w, NUMBER_MAX);
 	while (n < left && n < NUMBER_MAX && (unsigned char)w->p[n] > ' ' &&
 	       !strchr(",:{}[]\"", w->p[n]))
 		n++;
