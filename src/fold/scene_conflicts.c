@@ -39,14 +39,19 @@ static int by_side_size(const void *a, const void *b)
 	return (x->rows.v[0] > y->rows.v[0]) - (x->rows.v[0] < y->rows.v[0]);
 }
 
+static void conflict_done(struct scene_conflict *c)
+{
+	for (size_t i = 0; i < c->sides.n; i++)
+		free(c->sides.v[i].rows.v);
+	free(c->sides.v);
+}
+
 static void conflict_add(struct building *b, struct scene_group *g, struct scene_conflict *c)
 {
 	size_t at = g->conflicts.n;
 
 	if (c->sides.n < 2) {
-		for (size_t i = 0; i < c->sides.n; i++)
-			free(c->sides.v[i].rows.v);
-		free(c->sides.v);
+		conflict_done(c);
 		return;
 	}
 	qsort(c->sides.v, c->sides.n, sizeof(*c->sides.v), by_side_size);
@@ -56,6 +61,10 @@ static void conflict_add(struct building *b, struct scene_group *g, struct scene
 		if (g->members.v[i].waits && !g->members.v[i].wait.p2p &&
 		    g->members.v[i].wait.seq <= c->seq)
 			c->finished = false;
+	if (c->finished && g->conflicts.n && g->conflicts.v[0].finished) {
+		conflict_done(c); /* one that did no harm is enough to say */
+		return;
+	}
 	vec_push(&g->conflicts);
 	for (; at && g->conflicts.v[at - 1].seq > c->seq; at--)
 		g->conflicts.v[at] = g->conflicts.v[at - 1];

@@ -29,7 +29,8 @@ static void collect_pids(const struct scene *s, struct pids *pids)
 	for (size_t i = 0; i < s->sayings.n; i++) {
 		const struct scene_saying *y = &s->sayings.v[i];
 
-		if (y->s.pid > 0 && y->s.rank >= 0)
+		if (y->s.pid > 0 && y->s.rank >= 0 && y->s.kind != SAY_OUT_OF_MEMORY &&
+		    y->s.kind != SAY_GPU_ERROR)
 			*vec_push(&pids->v) =
 			    (struct pid_rank){ y->s.pid, y->s.rank, y->file, y->s.host };
 	}
@@ -158,6 +159,12 @@ static bool of_its_node(enum saying_kind k)
 	return k == SAY_EXIT || k == SAY_FIRST_FAILURE || k == SAY_STOPPED;
 }
 
+/* Said by the kernel of a node about one of its processes. */
+static bool of_a_node(enum saying_kind k)
+{
+	return k == SAY_OUT_OF_MEMORY || k == SAY_GPU_ERROR;
+}
+
 static void tie_to_ranks(struct scene *s)
 {
 	struct pids pids = { 0 };
@@ -166,8 +173,12 @@ static void tie_to_ranks(struct scene *s)
 	for (size_t i = 0; i < s->sayings.n; i++) {
 		struct scene_saying *y = &s->sayings.v[i];
 
-		if (y->s.rank < 0 && y->s.pid > 0)
-			y->s.rank = rank_of_pid(&pids, y->s.pid, y->file);
+		if (y->s.pid > 0 && (y->s.rank < 0 || of_a_node(y->s.kind))) {
+			int64_t rank = rank_of_pid(&pids, y->s.pid, y->file);
+
+			/* a node's log is of no rank, whatever number is in its name */
+			y->s.rank = rank >= 0 || of_a_node(y->s.kind) ? rank : y->s.rank;
+		}
 		if (y->s.rank < 0 && of_its_node(y->s.kind) && y->s.local_rank >= 0 && one_node(s))
 			y->s.rank = y->s.local_rank;
 		y->row = scene_row(s, y->s.rank);

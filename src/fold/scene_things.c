@@ -108,11 +108,12 @@ void settle_stacks(struct building *b)
 
 /* --- GPUs --- */
 
-static int64_t rank_of_gpu(const struct scene *s, uint32_t host, int64_t index)
+static int64_t rank_of_gpu(const struct scene *s, uint32_t host, int64_t index, bool one_host)
 {
 	for (size_t i = 0; i < s->ranks.n; i++)
 		if (s->ranks.v[i].gpu == index && s->ranks.v[i].gpu >= 0 &&
-		    (host == NO_ID || s->ranks.v[i].host == NO_ID || s->ranks.v[i].host == host))
+		    (s->ranks.v[i].host == host ||
+		     (one_host && (host == NO_ID || s->ranks.v[i].host == NO_ID))))
 			return s->ranks.v[i].rank;
 	return -1;
 }
@@ -156,7 +157,7 @@ static void assume_order(struct scene *s)
 void build_gpus(struct building *b)
 {
 	struct scene *s = b->s;
-	bool open = false;
+	bool open = false, one_host = true;
 
 	for (size_t i = 0; i < b->n; i++) {
 		const struct testimony *t = b->parts[i].t;
@@ -173,11 +174,13 @@ void build_gpus(struct building *b)
 			};
 		}
 	}
+	for (size_t i = 1; i < s->gpus.n; i++)
+		one_host &= s->gpus.v[i].host == s->gpus.v[0].host;
 	for (size_t i = 0; i < s->gpus.n; i++) {
 		struct scene_gpu *g = &s->gpus.v[i];
 
 		if (g->row == NO_ID)
-			g->row = scene_row(s, rank_of_gpu(s, g->host, g->series->index));
+			g->row = scene_row(s, rank_of_gpu(s, g->host, g->series->index, one_host));
 		open |= g->row == NO_ID;
 	}
 	if (open)

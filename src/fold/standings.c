@@ -60,6 +60,8 @@ struct taking {
 	uint32_t *view;	     /* row of v->groups; NO_ID: none yet */
 	uint32_t *last_slot; /* by row of v->groups */
 	int64_t *last_seq;
+	int64_t *cut_seq; /* the number at which a ring that has wrapped begins: not whole */
+	bool wrapped;
 	uint32_t *place; /* among entries of the same number */
 };
 
@@ -357,9 +359,12 @@ static void take_entry(struct taking *k, const struct op_entry *e, int64_t order
 	/* Numbers only rise; a lower one behind a higher one is of another counting. */
 	if (e->seq < k->last_seq[view])
 		return;
+	if (k->last_seq[view] < 0 && k->wrapped)
+		k->cut_seq[view] = e->seq;
 	k->last_seq[view] = e->seq;
 	pos = POSITION(e->seq) + k->place[view];
-	add_to_table(k, g, view, pos, signature);
+	if (e->seq != k->cut_seq[view])
+		add_to_table(k, g, view, pos, signature);
 	g->enqueued = MAX(g->enqueued, e->seq);
 	g->last_signature = signature;
 	if (e->state == OP_STARTED || e->state == OP_COMPLETED)
@@ -420,6 +425,63 @@ static struct habit_found habit_of(const struct testimony *t, size_t at, bool si
 	return none;
 }
 
+/* What marks a step: the operation that came least often, but came again. */
+static uint64_t mark_of(const struct testimony *t, size_t end)
+{
+	struct mark {
+		uint64_t key;
+		size_t n;
+	};
+	VEC(struct mark) marks = { 0 };
+	uint64_t best = 0;
+	size_t fewest = SIZE_MAX;
+
+	for (size_t i = 0; i < end; i++) {
+		uint64_t key = habit_key(t, &t->entries.v[i], false);
+		size_t at = 0;
+
+		if (t->entries.v[i].p2p)
+			continue;
+		while (at < marks.n && marks.v[at].key != key)
+			at++;
+		if (at == marks.n) {
+			if (marks.n == 256)
+				continue;
+			*vec_push(&marks) = (struct mark){ .key = key };
+		}
+		marks.v[at].n++;
+	}
+	for (size_t i = 0; i < marks.n; i++)
+		if (marks.v[i].n >= 2 && marks.v[i].n < fewest) {
+			fewest = marks.v[i].n;
+			best = marks.v[i].key;
+		}
+	free(marks.v);
+	return best;
+}
+
+/* A send or recv more than any whole step before had? */
+static enum habit habit_of_p2p(const struct testimony *t, size_t at)
+{
+	uint64_t mark = mark_of(t, at), own = habit_key(t, &t->entries.v[at], true);
+	size_t count = 0, most = 0, steps = 0;
+
+	if (!mark)
+		return HABIT_UNKNOWN;
+	for (size_t i = 0; i < at; i++) {
+		if (!t->entries.v[i].p2p && habit_key(t, &t->entries.v[i], false) == mark) {
+			/* what comes before the first mark is no whole step */
+			most = steps ? MAX(most, count) : most;
+			steps++;
+			count = 0;
+		}
+		count += t->entries.v[i].p2p && habit_key(t, &t->entries.v[i], true) == own;
+	}
+	if (steps < 2)
+		return HABIT_UNKNOWN;
+	return count + 1 > most ? HABIT_BROKEN : HABIT_KEPT;
+}
+
 static void find_habit(struct taking *k)
 {
 	const struct testimony *t = k->t;
@@ -431,6 +493,10 @@ static void find_habit(struct taking *k)
 	if (at == t->entries.n)
 		return;
 	k->v->first_wait = k->view[t->entries.v[at].group];
+	if (t->entries.v[at].p2p) {
+		k->v->habit = k->v->habit_size = habit_of_p2p(t, at);
+		return;
+	}
 	found = habit_of(t, at, false);
 	k->v->habit = found.habit;
 	if (found.habit == HABIT_BROKEN && found.usual != SIZE_MAX)
@@ -472,7 +538,9 @@ struct dump_view *standings_take(struct standings *s, struct testimony *t, bool 
 	k.view = xmalloc(groups * sizeof(*k.view));
 	k.last_slot = xmalloc(groups * sizeof(*k.last_slot));
 	k.last_seq = xmalloc(groups * sizeof(*k.last_seq));
+	k.cut_seq = xmalloc(groups * sizeof(*k.cut_seq));
 	k.place = xcalloc(groups, sizeof(*k.place));
+	memset(k.cut_seq, 0xff, groups * sizeof(*k.cut_seq));
 	memset(k.view, 0xff, groups * sizeof(*k.view));
 	memset(k.last_slot, 0xff, groups * sizeof(*k.last_slot));
 	memset(k.last_seq, 0xff, groups * sizeof(*k.last_seq));
@@ -483,6 +551,7 @@ struct dump_view *standings_take(struct standings *s, struct testimony *t, bool 
 		view_group(&k, i);
 	}
 	sort_entries(t);
+	k.wrapped = t->entries.n && t->entries.v[0].record > 0;
 	for (size_t i = 0; i < t->entries.n; i++)
 		if (t->entries.v[i].group < t->groups.n &&
 		    t->entries.v[i].signature < t->signatures.n)
@@ -495,6 +564,7 @@ struct dump_view *standings_take(struct standings *s, struct testimony *t, bool 
 	free(k.view);
 	free(k.last_slot);
 	free(k.last_seq);
+	free(k.cut_seq);
 	free(k.place);
 	buf_done(&key);
 	return k.v;

@@ -57,33 +57,48 @@ static bool has(const struct hang *h, enum ground ground)
 
 /* --- absence is evidence, within bounds --- */
 
-#define NODE_RANKS 8
+#define NODE_RANKS 8 /* where no host is known */
 
-static bool others_of_its_host(const struct hang *h, uint32_t row)
+static bool has_host(const struct hang *h, uint32_t row)
 {
-	for (uint32_t i = 0; i < h->s->ranks.n; i++)
-		if (i != row && h->s->ranks.v[i].host == h->s->ranks.v[row].host &&
-		    h->s->ranks.v[i].lived)
-			return true;
-	return false;
+	return h->s->ranks.v[row].host != NO_ID && h->s->ranks.v[row].rank >= 0;
 }
 
-/* Nothing of a whole node, by its host's name or, without one, by the usual eight ranks. */
-static bool whole_node_absent(const struct hang *h, const struct breach *b, uint32_t row)
+/* How many ranks a node has: as many as share the first known host that is not the last. */
+static int64_t ranks_of_a_node(const struct hang *h)
 {
-	int64_t first = h->s->ranks.v[row].rank / NODE_RANKS * NODE_RANKS;
-	size_t absent = 0;
+	int64_t most = 0, run = 0;
 
-	if (h->s->ranks.v[row].host != NO_ID)
-		return !others_of_its_host(h, row);
-	if (h->s->world_size <= NODE_RANKS)
-		return false;
-	for (size_t i = 0; i < b->culprits.n; i++) {
-		int64_t rank = h->s->ranks.v[b->culprits.v[i]].rank;
-
-		absent += rank >= first && rank < first + NODE_RANKS;
+	for (uint32_t row = 0; row < h->s->ranks.n; row++) {
+		if (!has_host(h, row)) {
+			run = 0;
+			continue;
+		}
+		run = row && has_host(h, row - 1) &&
+			      h->s->ranks.v[row].host == h->s->ranks.v[row - 1].host
+			  ? run + 1
+			  : 1;
+		most = MAX(most, run);
 	}
-	return absent == NODE_RANKS;
+	return most > 1 ? most : NODE_RANKS;
+}
+
+/* Nothing is known of any rank of its node: whether it lives cannot be told. */
+static bool whole_node_absent(const struct hang *h, uint32_t row)
+{
+	int64_t node = ranks_of_a_node(h), rank = h->s->ranks.v[row].rank;
+
+	if (h->s->world_size <= node || node < 2)
+		return false;
+	for (uint32_t i = 0; i < h->s->ranks.n; i++) {
+		const struct scene_rank *r = &h->s->ranks.v[i];
+		bool same = has_host(h, row) ? r->host == h->s->ranks.v[row].host
+					     : r->rank / node == rank / node;
+
+		if (same && r->rank >= 0 && r->lived)
+			return false;
+	}
+	return true;
 }
 
 static void weigh_absence(struct hang *h)
@@ -98,7 +113,7 @@ static void weigh_absence(struct hang *h)
 			uint32_t row = b->culprits.v[k];
 			bool lived = h->s->ranks.v[row].lived;
 
-			if (!lived && (h->s->folded || whole_node_absent(h, b, row))) {
+			if (!lived && (h->s->folded || whole_node_absent(h, row))) {
 				unseen++;
 				continue;
 			}
@@ -196,33 +211,46 @@ static bool names_someone(const struct hang *h)
 	return false;
 }
 
-/* Failures first: unless the dumps show the difference that the failing rank ran into. */
+static bool ties_only(const struct hang *h)
+{
+	for (size_t i = 0; i < h->breaches.n; i++)
+		if (!h->breaches.v[i].tie)
+			return false;
+	return true;
+}
+
+static void drop_every(struct hang *h)
+{
+	while (h->breaches.n)
+		drop(h, h->breaches.n - 1);
+}
+
+/* A failure of a rank's own comes first: unless the dumps show the difference that it ran into. */
 static void judge_crash(struct hang *h)
 {
-	struct breach *b;
+	bool somebody = false;
 
 	if (h->timed_out || (!h->failures.n && !h->ended))
 		return;
+	for (uint32_t row = 0; row < h->s->ranks.n; row++)
+		somebody |= h->look[row].failed != NULL;
 	breach_of_waits(h);
+	if (!somebody && h->failures.n) { /* words that name no rank: whoever is missing has it */
+		weigh_absence(h);
+		prefer_what_is_seen(h);
+		believe_stacks(h);
+		if (names_someone(h))
+			return;
+	}
 	drop_all(h, GROUND_STUCK);
 	drop_all(h, GROUND_BEHIND);
 	drop_all(h, GROUND_ABSENT);
-	for (size_t i = h->breaches.n; i-- > 0;)
-		if (h->breaches.v[i].tie)
-			drop(h, i);
-	if (has(h, GROUND_DIFFERS))
+	if (has(h, GROUND_DIFFERS) && !ties_only(h))
 		return;
-	drop_all(h, GROUND_ORDER);
+	drop_every(h);
 	breach_of_failures(h);
 	if (!h->breaches.n)
 		breach_of_echoes(h);
-	if (!h->breaches.n)
-		return;
-	b = &h->breaches.v[0];
-	if (!b->culprits.n)
-		return;
-	if (b->cause == CAUSE_EXCEPTION || b->cause == CAUSE_DEAD_RANK)
-		return;
 }
 
 static void judge_cancelled(struct hang *h)
@@ -252,6 +280,11 @@ static void judge_standstill(struct hang *h)
 	weigh_majorities(h);
 	if (names_someone(h))
 		return;
+	breach_of_silence(h);
+	if (names_someone(h)) {
+		drop_all(h, GROUND_STUCK);
+		return;
+	}
 	breach_of_counts(h);
 	if (names_someone(h))
 		return;
@@ -259,6 +292,17 @@ static void judge_standstill(struct hang *h)
 	if (names_someone(h))
 		return;
 	breach_of_power(h);
+}
+
+static bool writes_a_usual_save(const struct hang *h, const struct breach *b)
+{
+	uint32_t row = b->culprits.n == 1 ? b->culprits.v[0] : NO_ID;
+	const struct rank_look *l = row == NO_ID ? NULL : &h->look[row];
+
+	return l && l->saving && !l->failed &&
+	       (!l->busy_stack || l->doing.doing == DOING_CHECKPOINT ||
+		l->doing.inside == DOING_CHECKPOINT) &&
+	       save_is_usual(h);
 }
 
 /* One recording and nothing that went wrong by itself: that it hangs is assumed, and said. */
@@ -269,12 +313,23 @@ static void weigh_time(struct hang *h)
 	if (h->timed_out || h->s->moved == MOVED_NO)
 		return;
 	if (moves) {
-		while (h->breaches.n)
-			drop(h, h->breaches.n - 1);
+		drop_every(h);
 		return;
 	}
 	drop_all(h, GROUND_STUCK);
+	for (size_t i = h->breaches.n; i-- > 0;)
+		if (writes_a_usual_save(h, &h->breaches.v[i])) {
+			h->saves_now = true;
+			drop(h, i);
+		}
 	h->assumed_hang |= h->breaches.n > 0;
+}
+
+/* The kernel ended one process; the job itself had no error and waits. */
+static bool killed_by_host(const struct breach *b)
+{
+	return b->cause == CAUSE_OUT_OF_MEMORY && b->ground != GROUND_FAILED &&
+	       (!b->failure || b->failure->said->s.value == 1);
 }
 
 static void verdict(struct hang *h)
@@ -287,7 +342,8 @@ static void verdict(struct hang *h)
 
 		if (h->r->verdict == VERDICT_SLOW)
 			return;
-		if (late || steps_only || (h->r->verdict == VERDICT_HEALTHY && h->r->ranks.n))
+		if (late || steps_only || h->saves_now ||
+		    (h->r->verdict == VERDICT_HEALTHY && h->r->ranks.n))
 			h->r->verdict = VERDICT_HEALTHY;
 		else
 			h->r->verdict = VERDICT_INSUFFICIENT;
@@ -295,6 +351,7 @@ static void verdict(struct hang *h)
 	}
 	for (size_t i = 0; i < h->breaches.n; i++)
 		crash |= own_failure(h->breaches.v[i].cause) &&
+			 !killed_by_host(&h->breaches.v[i]) &&
 			 h->breaches.v[i].ground != GROUND_STUCK &&
 			 h->breaches.v[i].ground != GROUND_STACK;
 	h->r->verdict = crash ? VERDICT_CRASHED : VERDICT_HUNG;

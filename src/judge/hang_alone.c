@@ -36,6 +36,40 @@ void breach_of_reports(struct hang *h)
 			*vec_push(&b->victims) = row;
 }
 
+/* --- all others timed out --- */
+
+#define SILENT_SHARE 8 /* one rank in so many may be silent */
+
+/* In groups whose members nobody lists: the few that have no watchdog line where all others have.
+ */
+void breach_of_silence(struct hang *h)
+{
+	const struct scene *s = h->s;
+	_cleanup_free_ bool *spoke = xcalloc(s->ranks.n + 1, sizeof(bool));
+	size_t silent = 0, n = 0;
+	struct breach *b;
+
+	if (s->folded || !h->timed_out)
+		return;
+	for (size_t i = 0; i < s->sayings.n; i++)
+		if (s->sayings.v[i].row != NO_ID &&
+		    (s->sayings.v[i].s.kind == SAY_TIMEOUT || s->sayings.v[i].s.kind == SAY_STATUS))
+			spoke[s->sayings.v[i].row] = true;
+	for (uint32_t row = 0; row < s->ranks.n; row++) {
+		n += s->ranks.v[row].rank >= 0;
+		silent += s->ranks.v[row].rank >= 0 && !spoke[row] && s->ranks.v[row].lived;
+		if (!spoke[row] && !s->ranks.v[row].lived)
+			return; /* its log may not have been given */
+	}
+	if (!silent || silent > MAX(n / SILENT_SHARE, 1u))
+		return;
+	b = breach_new(h, GROUND_ABSENT);
+	b->confidence = silent == 1 ? 0.7 : 0.5;
+	for (uint32_t row = 0; row < s->ranks.n; row++)
+		if (s->ranks.v[row].rank >= 0)
+			*vec_push(spoke[row] ? &b->victims : &b->culprits) = row;
+}
+
 /* --- counted by RAS --- */
 
 static int64_t launches(const struct comm_count *c)

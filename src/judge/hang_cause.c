@@ -98,6 +98,14 @@ static bool log_is_about(const struct hang *h, enum saying_kind kind, uint32_t r
 	return false;
 }
 
+/* The node's own words, about a process that no line ties to a rank. */
+static bool on_its_host(const struct hang *h, uint32_t row, const struct failure *f)
+{
+	uint32_t host = h->s->ranks.v[row].host;
+
+	return host == NO_ID || f->said->s.host == NO_ID || host == f->said->s.host;
+}
+
 static enum cause cause_of_rank(const struct hang *h, const struct breach *b, uint32_t row,
 				const char **detail)
 {
@@ -119,6 +127,8 @@ static enum cause cause_of_rank(const struct hang *h, const struct breach *b, ui
 		return CAUSE_DEAD_RANK;
 	if (log_is_about(h, SAY_DATA_WORK, row))
 		return CAUSE_DATA_STARVED;
+	if (b->ground == GROUND_ABSENT && h->n_untied && on_its_host(h, row, h->untied))
+		return h->untied->cause;
 	if (b->ground == GROUND_ABSENT && no_process(h, row))
 		return CAUSE_DEAD_RANK;
 	if (log_is_about(h, SAY_COMPILE, row)) {
@@ -183,6 +193,9 @@ void find_cause(struct hang *h, struct breach *b)
 		if (!b->culprits.n)
 			return;
 		b->cause = cause_of_rank(h, b, b->culprits.v[0], &b->detail);
+		b->failure = h->look[b->culprits.v[0]].failed;
+		if (h->n_untied && b->cause == h->untied->cause && !b->failure)
+			b->failure = h->untied;
 		if (b->ground == GROUND_STACK && b->cause == CAUSE_MISSING_RANK &&
 		    h->look[b->culprits.v[0]].waiting_stack)
 			b->cause = CAUSE_COLLECTIVE_DESYNC;

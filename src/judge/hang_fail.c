@@ -195,8 +195,10 @@ void look_at_failures(struct hang *h)
 		add_failure(h, &fate[row]);
 		*vec_push(&rows) = row;
 	}
-	if (nobody.best && !h->failures.n && nobody.weight > 2)
+	if (nobody.best && nobody.weight > 2)
 		add_failure(h, &nobody);
+	h->n_untied = h->failures.n - rows.n;
+	h->untied = h->n_untied ? &h->failures.v[rows.n] : NULL;
 	/* pointers only now: the table does not grow any more */
 	for (size_t i = 0; i < rows.n; i++)
 		h->look[rows.v[i]].failed = &h->failures.v[i];
@@ -236,6 +238,21 @@ void breach_of_echoes(struct hang *h)
 		*vec_push(h->look[row].echo ? &b->victims : &b->culprits) = row;
 }
 
+/* Who merely ended by an exit code said why somewhere that was not given; ranks that failed beside
+   it and said why speak for it. */
+static const struct failure *with_words(const struct hang *h, const struct failure *first)
+{
+	const struct failure *best = NULL;
+
+	if (meaning_of(first->said->s.kind)->weight > 2 || first->by_signal)
+		return first;
+	for (size_t i = 0; i < h->failures.n; i++)
+		if (meaning_of(h->failures.v[i].said->s.kind)->weight > 2 &&
+		    (!best || by_weight_of_proof(&h->failures.v[i], best) < 0))
+			best = &h->failures.v[i];
+	return best && best->cause == CAUSE_RENDEZVOUS ? best : first;
+}
+
 /* The first, and those who failed by the same words in the same second, before the launcher's
    choice between them means anything. */
 void breach_of_failures(struct hang *h)
@@ -246,11 +263,13 @@ void breach_of_failures(struct hang *h)
 	uint32_t row;
 
 	for (size_t i = 0; i < h->failures.n; i++)
-		if (!first || by_weight_of_proof(&h->failures.v[i], first) < 0)
+		if (!first || (&h->failures.v[i] != h->untied &&
+			       by_weight_of_proof(&h->failures.v[i], first) < 0))
 			first = &h->failures.v[i];
 	if (!first)
 		return;
-	row = row_of_failure(h, first);
+	first = with_words(h, first);
+	row = first->cause == CAUSE_RENDEZVOUS ? NO_ID : row_of_failure(h, first);
 	b = breach_new(h, GROUND_FAILED);
 	b->failure = first;
 	b->cause = first->cause;

@@ -79,6 +79,8 @@ struct hang {
 	struct rank_look *look; /* by the scene's rows */
 	VEC(struct failure) failures;
 	VEC(struct breach) breaches;
+	struct failure *untied; /* words of a node that name no rank */
+	size_t n_untied;
 	bool timed_out;	   /* somebody's watchdog spoke */
 	bool ended;	   /* the job ended by an error */
 	bool near_end;	   /* the log stands near the end of an epoch or of the run */
@@ -88,6 +90,11 @@ struct hang {
 	int64_t last_step, total_steps;
 	int64_t waited_ms; /* as the watchdogs state it; -1 */
 	const struct scene_saying *cancelled;
+	int64_t now_ns;	       /* the latest moment of what is sampled again and again; -1 */
+	int64_t save_began_ns; /* of the save that is not known to be over; -1 */
+	bool saves_now;	       /* others wait for a save that is within its usual time */
+	size_t saves_before;
+	double longest_save_ms; /* of those before; 0: not known */
 };
 
 /* hang_rows.c: rows of the report for all ranks of the scene */
@@ -96,6 +103,10 @@ void rows_join(struct hang *h);
 void look_at_ranks(struct hang *h);
 uint64_t stack_hash(const struct scene_stack *k); /* of the main thread's frames */
 bool waits_by_stack(const struct doing_found *d);
+/* hang_saves.c */
+void look_at_now(struct hang *h);
+void look_at_saves(struct hang *h);
+bool save_is_usual(const struct hang *h); /* no longer than saves take in this job */
 /* hang_power.c */
 void look_at_power(struct hang *h);
 const char *power_shape_name(enum power_shape s);
@@ -110,6 +121,7 @@ void odd_side(struct hang *h, struct breach *b, const struct scene_conflict *c);
 void odd_in_cycle(struct hang *h, struct breach *b, const uint32_t *rows, size_t n);
 /* hang_alone.c: where no frontier is known: stacks, power, RAS, reports alone */
 void breach_of_reports(struct hang *h);
+void breach_of_silence(struct hang *h);
 void breach_of_counts(struct hang *h);
 void breach_of_stacks(struct hang *h);
 void breach_of_power(struct hang *h);

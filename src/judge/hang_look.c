@@ -92,36 +92,6 @@ static void look_at_equal_stacks(struct hang *h)
 	free(shared.v);
 }
 
-/* A save that was begun and is not known to have ended, as the last thing that the log shows. */
-static void look_at_saves(struct hang *h)
-{
-	const struct scene *s = h->s;
-
-	for (size_t i = 0; i < s->sayings.n; i++) {
-		const struct scene_saying *y = &s->sayings.v[i];
-		uint32_t row = y->row;
-
-		if (y->s.kind != SAY_SAVE_BEGIN && y->s.kind != SAY_SAVE_END)
-			continue;
-		if (row == NO_ID && s->ranks.n) /* by custom rank 0 writes and says so */
-			row = 0;
-		if (row == NO_ID)
-			continue;
-		h->look[row].saving = y->s.kind == SAY_SAVE_BEGIN;
-	}
-	for (size_t i = 0; i < s->progress.n; i++) {
-		const struct scene_progress *p = &s->progress.v[i];
-
-		for (size_t k = 0; k < s->sayings.n; k++) {
-			const struct scene_saying *y = &s->sayings.v[k];
-
-			if (y->s.kind == SAY_SAVE_BEGIN && y->file == p->file && y->row == p->row &&
-			    p->p.last_line > y->s.last_line)
-				h->look[y->row == NO_ID ? 0 : y->row].saving = false;
-		}
-	}
-}
-
 static void look_at_farewells(struct hang *h)
 {
 	for (size_t i = 0; i < h->s->sayings.n; i++) {
@@ -139,7 +109,7 @@ static void look_at_farewells(struct hang *h)
 	}
 }
 
-#define NEAR_END_SHARE	 0.03
+#define NEAR_END_SHARE	 0.01
 #define GOES_ON_LEAST_NS ((int64_t)1000000000)
 #define GOES_ON_MOST_NS	 ((int64_t)600 * 1000000000)
 
@@ -176,6 +146,7 @@ void look_at_ranks(struct hang *h)
 		h->look[i].doing.frame.function = h->look[i].doing.caller.function = NO_ID;
 	look_at_stacks(h);
 	look_at_equal_stacks(h);
+	look_at_now(h);
 	look_at_saves(h);
 	look_at_farewells(h);
 	look_at_progress(h);

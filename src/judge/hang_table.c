@@ -217,6 +217,10 @@ void write_tables(struct hang *h)
 			: "what was given does not show who waits for whom";
 	else if (h->r->verdict == VERDICT_HEALTHY && (h->s->moved == MOVED_YES || h->goes_on))
 		h->r->headline = "it moves: operations were finished after the first recording";
+	else if (h->saves_now)
+		h->r->headline =
+		    "a checkpoint is being saved and the others wait for it, as they did in "
+		    "earlier saves; if it lasts much longer than those, give dumps again";
 	else if (h->r->verdict == VERDICT_HEALTHY && h->s->progress.n)
 		h->r->headline =
 		    "nothing wrong in what was given: steps go on, no failure is in the log";

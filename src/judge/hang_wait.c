@@ -126,6 +126,8 @@ static bool behind(const struct scene_member *m, const struct place *p, const st
 {
 	if (h->s->ranks.v[m->row].cut)
 		return false;
+	if (m->source == MEMBER_ABSENT && h->look[m->row].waiting_stack)
+		return false;
 	if (m->source == MEMBER_ABSENT)
 		return true;
 	if (m->enqueued < 0)

@@ -314,6 +314,7 @@ struct saying *testimony_say(struct testimony *t, const struct saying *s)
 		row = &t->sayings.v[*slot - 1];
 		row->count++;
 		row->last_line = s->line;
+		row->last_ns = s->time_ns > 0 ? s->time_ns : row->last_ns;
 		return row;
 	}
 	if (t->sayings.n >= TESTIMONY_SAYINGS_MAX) {
@@ -323,6 +324,7 @@ struct saying *testimony_say(struct testimony *t, const struct saying *s)
 	row = vec_push(&t->sayings);
 	*row = *s;
 	row->count = 1;
+	row->last_ns = s->time_ns;
 	row->last_line = s->line;
 	*slot = (uint32_t)t->sayings.n;
 	t->by_saying.n++;

@@ -143,6 +143,7 @@ struct saying {
 	uint32_t what;	 /* a short name: an exception's type, a cause's word */
 	uint32_t text;	 /* the line's own words, cut at SAYING_TEXT_MAX, without prefix */
 	int64_t time_ns; /* as stamped, taken as UTC if it names no zone */
+	int64_t last_ns; /* of the last of its kind */
 	int64_t duration_ns;
 	uint64_t line; /* of the first of its kind, from 1 */
 	uint64_t last_line, count;
@@ -267,7 +268,7 @@ struct testimony *testimony_new(enum witness w, const char *format);
 struct testimony *testimony_free(struct testimony *t); /* NULL is fine; returns NULL */
 /* Frees all of a dump's tables once somebody took them over; format and numbers stay. */
 void testimony_strip(struct testimony *t);
-bool testimony_empty(const struct testimony *t);       /* it says nothing about anything */
+bool testimony_empty(const struct testimony *t); /* it says nothing about anything */
 
 uint32_t testimony_name(struct testimony *t, const char *s, size_t len); /* interned */
 /* The row of the group of this name and description, new if need be. */
