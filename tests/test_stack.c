@@ -346,6 +346,8 @@ static void ranks_hosts_and_processes_in_names(void **state)
 		{ "node7/rank-4.native.txt", 4, -1, -1, "node7" },
 		{ "x/host_trainer-b/rank3/pyspy.txt", 3, -1, -1, "trainer-b" },
 		{ "/node9/a/b/c/pyspy_rank1.txt", 1, -1, -1, "" },
+		{ "x/py-spy/n0004/rank_7.txt", 7, -1, -1, "n0004" },
+		{ "stack_gpu-h01_rank0.txt", 0, -1, -1, "gpu-h01" },
 		{ "node-07_pid123.txt", -1, -1, 123, "node-07" },
 		{ "stacks/dgx12.pid_99.stack", -1, -1, 99, "dgx12" },
 		{ "gpu5.txt", -1, 5, -1, "" },

@@ -41,8 +41,10 @@ static bool is_letter(char c)
 /* "node7" and its like: what clusters call their machines. */
 static bool is_host_token(const char *p, size_t len)
 {
-	static const char *const words[] = { "node", "host",  "gpu-node", "worker", "dgx",
-					     "hgx",  "ip-10", "ip-172",	  "compute" };
+	static const char *const words[] = { "node", "host", "gpu-",	"gpunode", "worker",
+					     "dgx",  "hgx",  "compute", "ip-10",   "ip-172",
+					     "nid",  "p4d-", "p5-",	"n0",	   "n1",
+					     "cn0",  "cn1",  "trainer-" };
 
 	if (!len || !is_digit(p[len - 1]))
 		return false;

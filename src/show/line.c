@@ -41,6 +41,25 @@ const char *plural(uint64_t n, const char *one, const char *many)
 	return n == 1 ? one : many;
 }
 
+static int by_number(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Ascending and each once, whatever the rows were. */
+static size_t in_order(int64_t *v, size_t n)
+{
+	size_t kept = 0;
+
+	qsort(v, n, sizeof(*v), by_number);
+	for (size_t i = 0; i < n; i++)
+		if (!kept || v[kept - 1] != v[i])
+			v[kept++] = v[i];
+	return kept;
+}
+
 void line_ranks(struct line *l, const struct job *job, const uint32_t *rows, size_t n)
 {
 	_cleanup_free_ int64_t *known = xmalloc((n + 1) * sizeof(*known));
@@ -51,6 +70,7 @@ void line_ranks(struct line *l, const struct job *job, const uint32_t *rows, siz
 	for (size_t i = 0; i < n; i++)
 		if (job->ranks[rows[i]].rank >= 0)
 			known[n_known++] = job->ranks[rows[i]].rank;
+	n_known = in_order(known, n_known);
 	set = ranges_format(known, n_known);
 	if (n_known)
 		line_add(l, "%s %s", plural(n_known, "rank", "ranks"), set);
