@@ -498,6 +498,8 @@ static void find_habit(struct taking *k)
 		return;
 	}
 	found = habit_of(t, at, false);
+	if (found.habit == HABIT_BROKEN && !mark_of(t, at)) /* less than two steps are there */
+		return;
 	k->v->habit = found.habit;
 	if (found.habit == HABIT_BROKEN && found.usual != SIZE_MAX)
 		k->v->usual = k->signature[t->entries.v[found.usual].signature];

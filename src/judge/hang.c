@@ -150,9 +150,7 @@ static void prefer_what_is_seen(struct hang *h)
 		for (size_t k = 0; k < b->culprits.n; k++)
 			lived |= h->s->ranks.v[b->culprits.v[k]].lived;
 		for (size_t k = 0; k < h->breaches.n; k++)
-			seen |= h->breaches.v[k].ground == GROUND_BEHIND &&
-				h->breaches.v[k].group == b->group &&
-				h->breaches.v[k].seq == b->seq;
+			seen |= h->breaches.v[k].ground == GROUND_BEHIND;
 		if (seen && !lived)
 			drop(h, i);
 	}
@@ -176,22 +174,34 @@ static void weigh_majorities(struct hang *h)
 	}
 }
 
-/* A rank that its stack shows waiting in a collective is not the one to wait for. */
+/* A rank that its stack shows waiting in a collective is not the one to wait for: it is in
+   something that dumps do not show (Gloo records no send and recv). In the backward pass it may be
+   either. */
 static void believe_stacks(struct hang *h)
 {
+	bool others = false;
+
+	for (size_t i = 0; i < h->breaches.n; i++)
+		for (size_t k = 0;
+		     h->breaches.v[i].ground == GROUND_BEHIND && k < h->breaches.v[i].culprits.n;
+		     k++)
+			others |= !h->look[h->breaches.v[i].culprits.v[k]].waiting_stack;
+	others |= has(h, GROUND_ABSENT) || has(h, GROUND_DIFFERS) || has(h, GROUND_ORDER);
 	for (size_t i = h->breaches.n; i-- > 0;) {
 		struct breach *b = &h->breaches.v[i];
-		size_t kept = 0, busy = 0;
+		size_t kept = 0;
 
 		if (b->ground != GROUND_BEHIND)
 			continue;
-		for (size_t k = 0; k < b->culprits.n; k++)
-			busy += !h->look[b->culprits.v[k]].waiting_stack;
-		for (size_t k = 0; busy && k < b->culprits.n; k++)
-			if (!h->look[b->culprits.v[k]].waiting_stack)
+		for (size_t k = 0; k < b->culprits.n; k++) {
+			const struct rank_look *l = &h->look[b->culprits.v[k]];
+
+			if (!l->waiting_stack || (!others && l->doing.doing != DOING_COLLECTIVE))
 				b->culprits.v[kept++] = b->culprits.v[k];
-		if (busy)
-			b->culprits.n = kept;
+		}
+		b->culprits.n = kept;
+		if (!kept)
+			drop(h, i);
 	}
 }
 

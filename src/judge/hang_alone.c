@@ -46,7 +46,7 @@ void breach_of_silence(struct hang *h)
 {
 	const struct scene *s = h->s;
 	_cleanup_free_ bool *spoke = xcalloc(s->ranks.n + 1, sizeof(bool));
-	size_t silent = 0, n = 0;
+	size_t silent = 0, lived = 0, n = 0;
 	struct breach *b;
 
 	if (s->folded || !h->timed_out)
@@ -57,14 +57,14 @@ void breach_of_silence(struct hang *h)
 			spoke[s->sayings.v[i].row] = true;
 	for (uint32_t row = 0; row < s->ranks.n; row++) {
 		n += s->ranks.v[row].rank >= 0;
-		silent += s->ranks.v[row].rank >= 0 && !spoke[row] && s->ranks.v[row].lived;
-		if (!spoke[row] && !s->ranks.v[row].lived)
-			return; /* its log may not have been given */
+		silent += s->ranks.v[row].rank >= 0 && !spoke[row];
+		lived += s->ranks.v[row].rank >= 0 && !spoke[row] && s->ranks.v[row].lived;
 	}
-	if (!silent || silent > MAX(n / SILENT_SHARE, 1u))
+	/* of those that never lived the logs may not have been given: one of many is named */
+	if (!silent || silent > MAX(n / SILENT_SHARE, 1u) || (lived < silent && silent > 1))
 		return;
 	b = breach_new(h, GROUND_ABSENT);
-	b->confidence = silent == 1 ? 0.7 : 0.5;
+	b->confidence = silent == 1 && lived ? 0.7 : 0.5;
 	for (uint32_t row = 0; row < s->ranks.n; row++)
 		if (s->ranks.v[row].rank >= 0)
 			*vec_push(spoke[row] ? &b->victims : &b->culprits) = row;

@@ -56,7 +56,7 @@ static bool broke_habit(const struct side *s)
 
 static bool is_outside(const struct side *s)
 {
-	return s->outside;
+	return s->outside && !s->kept;
 }
 
 static bool unlike_others(const struct side *s)
@@ -94,13 +94,31 @@ static void name_side(struct breach *b, const struct side *sides, size_t n, cons
 			b->signature = sides[i].signature;
 }
 
-static void decide(struct breach *b, struct side *sides, size_t n, bool habit_first)
+/* The one side that is smaller than any other and than half: whoever the fewest had to leave the
+   order for explains all the others, who wait for it through each other. */
+static struct side *smallest(struct side *sides, size_t n)
+{
+	struct side *least = &sides[0];
+	size_t all = 0, equal = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		least = sides[i].rows.n < least->rows.n ? &sides[i] : least;
+		all += sides[i].rows.n;
+	}
+	for (size_t i = 0; i < n; i++)
+		equal += sides[i].rows.n == least->rows.n;
+	return equal == 1 && 2 * least->rows.n < all ? least : NULL;
+}
+
+static void decide(struct breach *b, struct side *sides, size_t n, bool cycle)
 {
 	bool (*const signs[])(const struct side *s) = { broke_habit, unlike_others, is_outside };
 	struct side *odd = NULL;
 
-	if (habit_first)
+	if (cycle)
 		odd = only_one(sides, n, broke_habit);
+	if (cycle && !odd)
+		odd = smallest(sides, n);
 	if (!odd && by_majority(b, sides, n)) {
 		b->confidence = 0.95;
 		return;
