@@ -481,6 +481,23 @@ static void operations_are_known_by_their_names(void **state)
 	}
 }
 
+/* The call that closes a batch has one name, whatever was in the batch. */
+static void a_batch_is_told_by_what_it_held(void **state)
+{
+	static const char json[] =
+	    "{\"entries\": [{\"profiling_name\": \"nccl:coalesced\", \"is_p2p\": true, "
+	    "\"input_sizes\": [], \"output_sizes\": [], \"input_dtypes\": [], \"output_dtypes\": "
+	    "[]}, {\"profiling_name\": \"nccl:coalesced\", \"is_p2p\": false, \"input_sizes\": [], "
+	    "\"output_sizes\": [], \"input_dtypes\": [], \"output_dtypes\": []}]}";
+	struct heard h;
+
+	(void)state;
+	hear_text(&h, json);
+	assert_int_equal(h.t->signatures.v[h.t->entries.v[0].signature].op, COMM_SEND_RECV);
+	assert_int_equal(h.t->signatures.v[h.t->entries.v[1].signature].op, COMM_OTHER);
+	heard_done(&h);
+}
+
 static void sizes_are_canonical_and_summed(void **state)
 {
 	static const struct {
@@ -669,6 +686,7 @@ int main(void)
 		cmocka_unit_test(versions_to_come_are_read_by_what_is_known),
 		cmocka_unit_test(versions_of_old_are_read),
 		cmocka_unit_test(operations_are_known_by_their_names),
+		cmocka_unit_test(a_batch_is_told_by_what_it_held),
 		cmocka_unit_test(sizes_are_canonical_and_summed),
 		cmocka_unit_test(status_is_told_by_the_ranks_own_groups),
 		cmocka_unit_test(json_is_read_as_far_as_it_goes),

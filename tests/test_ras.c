@@ -105,9 +105,13 @@ static void of_several_snapshots_the_last_one_counts(void **state)
 	"\"communicators\": [{\"hash\": \"0xa\", \"size\": 1, \"ranks\": [{\"rank\": 0, "          \
 	"\"collective_counts\": {\"AllReduce\": " n "}}]}]}\n"
 	(void)state;
-	expect(SNAPSHOT("4", "5") SNAPSHOT("5", "6"), "ras.jsonl",
+	expect("{\"timestamp\": \"\", \"event\": \"PEER_DEAD\", \"peer\": {\"pid\": "
+	       "7}}\n" SNAPSHOT("4", "5") SNAPSHOT("5", "6"),
+	       "ras.jsonl",
 	       "rank -1 host - world -1 time 1785406502000000000 version -1.-1 dropped 0\n"
-	       "count 0xa/1 rank 0 host - pid -1 gpu -1 all_reduce=6\n");
+	       "count -/-1 rank -1 host - pid 7 gpu -1 missing dead\n"
+	       "count 0xa/1 rank 0 host - pid -1 gpu -1 all_reduce=6\n"
+	       "saying event host - pid 7 at -1: NCCL RAS: PEER_DEAD\n");
 }
 
 static void truncated_json_keeps_whole_ranks(void **state)

@@ -197,9 +197,13 @@ static bool making_sizes(const struct fr *f, const struct pile_value *v, struct 
 
 static uint32_t signature_new(struct fr *f, const struct fr_op *op, const struct pile_slots *slots)
 {
+	const struct pile_value *p2p = pile_slot(slots, FR_KEY_IS_P2P);
 	struct signature s = signature_unknown();
 
 	s.op = op->op;
+	/* "coalesced" closes a batch of sends and receives, or of collectives. */
+	if (s.op == COMM_SEND_RECV && p2p && !pile_number(&f->r, p2p, 0))
+		s.op = COMM_OTHER;
 	s.name = op->name;
 	s.source = op->source;
 	s.target = op->target;
@@ -236,7 +240,7 @@ static uint32_t signature_of(struct fr *f, const struct fr_op *op, const struct 
 	    !making_list(f, pile_slot(slots, FR_KEY_INPUT_DTYPES), PILE_STRING, &m) ||
 	    !making_sizes(f, pile_slot(slots, FR_KEY_OUTPUT_SIZES), &m) ||
 	    !making_list(f, pile_slot(slots, FR_KEY_OUTPUT_DTYPES), PILE_STRING, &m) ||
-	    !fr_making_add(&m, op->name))
+	    !fr_making_end(&m, op->name, pile_slot(slots, FR_KEY_IS_P2P)))
 		return signature_new(f, op, slots);
 	m.row = fr_making_find(f, &m);
 	if (m.row == NO_ID) {
@@ -351,8 +355,10 @@ static int64_t time_of(struct fr *f, const struct pile_value *v)
 {
 	int64_t ns = pile_number(&f->r, v, -1);
 
+	if (ns <= 0) /* JSON says 0 where the pickle says None */
+		return -1;
 	f->r.t->time_ns = MAX(f->r.t->time_ns, ns);
-	return ns > 0 ? ns : -1; /* JSON says 0 where the pickle says None */
+	return ns;
 }
 
 /* Point-to-point operations count apart; versions before 2.3 do not say which they are. */

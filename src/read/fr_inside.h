@@ -75,7 +75,7 @@ struct fr_op {
 #define FR_OPS_CACHED 64u
 
 /* What a signature is made of, names and numbers as they came: sizes and types of the input, of
-   the output, the operation's name. */
+   the output, the operation's name and whether it is between two ranks. */
 #define FR_MAKINGS_CACHED 64u
 #define FR_MAKING_WORDS	  22u
 struct fr_making {
@@ -88,6 +88,11 @@ static inline bool fr_making_add(struct fr_making *m, int64_t v)
 		return false;
 	m->words[m->n++] = v;
 	return true;
+}
+
+static inline bool fr_making_end(struct fr_making *m, uint32_t name, const struct pile_value *p2p)
+{
+	return fr_making_add(m, (int64_t)name << 1 | (p2p && p2p->kind == PILE_BOOL && p2p->n));
 }
 
 struct fr {
@@ -132,6 +137,62 @@ void fr_quick_frames(struct fr *f, const struct pile_value *memo, size_t n_memo)
 
 /* The text of f->frames, interned; NO_ID if there are none. */
 uint32_t fr_frames_text(struct fr *f);
+
+#define FR_OPCODE_MAX                                                                              \
+	16 /* bytes of an opcode of fr_scalar with its argument, or of three of them */
+
+static inline uint32_t fr_load32(const uint8_t *p)
+{
+	return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+static inline int64_t fr_load64(const uint8_t *p)
+{
+	return (int64_t)(fr_load32(p) | (uint64_t)fr_load32(p + 4) << 32);
+}
+
+/*
+ * The value of an opcode at s that pushes one without ado, and the place behind it; NULL if it is
+ * another. FR_OPCODE_MAX bytes must be there. A switch and no table: a dump of a ring has a hundred
+ * of these an entry.
+ */
+static inline const uint8_t *fr_scalar(const struct pile_value *memo, size_t n_memo,
+				       const uint8_t *s, struct pile_value *ret)
+{
+	uint32_t at;
+
+	switch (s[0]) {
+	case 'h':
+	case 'j':
+		at = s[0] == 'h' ? s[1] : fr_load32(s + 1);
+		if (at >= n_memo || memo[at].kind == PILE_UNSET)
+			return NULL;
+		*ret = memo[at];
+		return s + (s[0] == 'h' ? 2 : 5);
+	case 'K':
+		*ret = pile_int(s[1]);
+		return s + 2;
+	case 'M':
+		*ret = pile_int(s[1] | s[2] << 8);
+		return s + 3;
+	case 'J':
+		*ret = pile_int((int32_t)fr_load32(s + 1));
+		return s + 5;
+	case 0x8a:
+		if (s[1] != 8)
+			return NULL;
+		*ret = pile_int(fr_load64(s + 2));
+		return s + 10;
+	case 'N':
+		*ret = pile_plain(PILE_NONE);
+		return s + 1;
+	case 0x88:
+	case 0x89:
+		*ret = (struct pile_value){ .kind = PILE_BOOL, .n = s[0] == 0x88 };
+		return s + 1;
+	default:
+		return NULL;
+	}
+}
 
 /* rank and host that a dump's path tells; -1, or false. */
 int64_t fr_rank_of_path(const char *path);

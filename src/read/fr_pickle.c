@@ -21,8 +21,6 @@ struct pickle {
 	bool stopped;
 };
 
-#define QUICK_BYTES 16 /* at least as long as any opcode of run_quickly */
-
 static const char cut[] = "the dump ends in the middle";
 
 /* --- reading --- */
@@ -412,80 +410,33 @@ static enum pile_end step(struct pickle *p, struct error *e)
 
 /*
  * The few opcodes that nearly all of a dump is made of, while they lie whole in the window. Stops
- * in front of any other, and of whatever is not plainly right: step() then decides. A switch and
- * no table, since a dump of a ring has a hundred opcodes an entry.
+ * in front of any other, and of whatever is not plainly right: step() then decides.
  */
 static void run_quickly(struct pickle *p)
 {
 	struct pile *pile = &p->f->r.pile;
 	const uint8_t *s = (const uint8_t *)p->w->p, *end = (const uint8_t *)p->w->end;
-	const struct pile_value *memo = p->memo.v;
-	const size_t n_memo = p->memo.n;
-	const uint8_t *next;
-	uint64_t at;
+	const uint8_t *next = s;
 
-	while (end - s >= QUICK_BYTES && pile->stack.n < pile->stack.cap) {
-		struct pile_value *top = &pile->stack.v[pile->stack.n];
+	for (; next && end - s >= FR_OPCODE_MAX && pile->stack.n < pile->stack.cap;
+	     s = next ? next : s) {
+		struct pile_value v = pile_plain(PILE_SPENT);
 
-		switch (s[0]) {
-		case 'h':
-		case 'j':
-			at = s[0] == 'h' ? s[1] : little(s + 1, 4);
-			if (at >= n_memo || memo[at].kind == PILE_UNSET)
-				goto out;
-			*top = memo[at];
-			s += s[0] == 'h' ? 2 : 5;
-			break;
-		case 'K':
-			*top = pile_int(s[1]);
-			s += 2;
-			break;
-		case 'M':
-			*top = pile_int((int64_t)little(s + 1, 2));
-			s += 3;
-			break;
-		case 'J':
-			*top = pile_int((int32_t)little(s + 1, 4));
-			s += 5;
-			break;
-		case 0x8a:
-			if (s[1] != 8)
-				goto out;
-			*top = pile_int((int64_t)little(s + 2, 8));
-			s += 10;
-			break;
-		case 'N':
-			*top = pile_plain(PILE_NONE);
-			s++;
-			break;
-		case 0x88:
-		case 0x89:
-			*top = (struct pile_value){ .kind = PILE_BOOL, .n = s[0] == 0x88 };
-			s++;
-			break;
-		case '(':
-			if (pile_mark(pile))
-				goto out;
-			s++;
+		if (*s == '(') {
+			next = pile_mark(pile) ? NULL : s + 1;
 			continue;
-		case ']':
-			if (pile_begin(pile, PILE_LIST))
-				goto out;
-			s++;
-			continue;
-		case '}':
-			next = fr_quick_entry(p->f, memo, n_memo, s, end);
-			if (!next)
-				goto out;
-			*top = pile_plain(PILE_SPENT);
-			s = next;
-			break;
-		default:
-			goto out;
 		}
-		pile->stack.n++;
+		if (*s == ']') {
+			next = pile_begin(pile, PILE_LIST) ? NULL : s + 1;
+			continue;
+		}
+		if (*s == '}')
+			next = fr_quick_entry(p->f, p->memo.v, p->memo.n, s, end);
+		else
+			next = fr_scalar(p->memo.v, p->memo.n, s, &v);
+		if (next)
+			pile->stack.v[pile->stack.n++] = v;
 	}
-out:
 	fr_quick_keep(p->f);
 	p->w->p = (const char *)s;
 }

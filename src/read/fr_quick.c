@@ -10,8 +10,6 @@
  */
 #include "read/fr_inside.h"
 
-#define OPCODE_MAX 16 /* bytes of any opcode here, with its argument; of three LONG_BINGETs */
-
 struct quick {
 	struct fr *f;
 	const struct pile_value *memo;
@@ -19,19 +17,9 @@ struct quick {
 	const uint8_t *s, *end;
 };
 
-static inline uint32_t load32(const uint8_t *p)
-{
-	return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
-static inline int64_t load64(const uint8_t *p)
-{
-	return (int64_t)(load32(p) | (uint64_t)load32(p + 4) << 32);
-}
-
 static inline bool there(const struct quick *q)
 {
-	return q->end - q->s >= OPCODE_MAX;
+	return q->end - q->s >= FR_OPCODE_MAX;
 }
 
 /* What the memo holds where the opcode at q->s points; NULL: it is no such opcode. */
@@ -43,7 +31,7 @@ static inline const struct pile_value *named(struct quick *q)
 		at = q->s[1];
 		q->s += 2;
 	} else if (*q->s == 'j') {
-		at = load32(q->s + 1);
+		at = fr_load32(q->s + 1);
 		q->s += 5;
 	} else {
 		return NULL;
@@ -51,45 +39,14 @@ static inline const struct pile_value *named(struct quick *q)
 	return at < q->n_memo ? &q->memo[at] : NULL;
 }
 
-static bool scalar(struct quick *q, struct pile_value *ret)
+static inline bool scalar(struct quick *q, struct pile_value *ret)
 {
-	const struct pile_value *v;
+	const uint8_t *next = fr_scalar(q->memo, q->n_memo, q->s, ret);
 
-	switch (*q->s) {
-	case 'K':
-		*ret = pile_int(q->s[1]);
-		q->s += 2;
-		return true;
-	case 'M':
-		*ret = pile_int(q->s[1] | q->s[2] << 8);
-		q->s += 3;
-		return true;
-	case 'J':
-		*ret = pile_int((int32_t)load32(q->s + 1));
-		q->s += 5;
-		return true;
-	case 0x8a:
-		if (q->s[1] != 8)
-			return false;
-		*ret = pile_int(load64(q->s + 2));
-		q->s += 10;
-		return true;
-	case 'N':
-		*ret = pile_plain(PILE_NONE);
-		q->s++;
-		return true;
-	case 0x88:
-	case 0x89:
-		*ret = (struct pile_value){ .kind = PILE_BOOL, .n = *q->s == 0x88 };
-		q->s++;
-		return true;
-	default:
-		v = named(q);
-		if (!v || v->kind != PILE_STRING)
-			return false;
-		*ret = *v;
-		return true;
-	}
+	if (!next)
+		return false;
+	q->s = next;
+	return true;
 }
 
 static inline bool list_begins(struct quick *q)
@@ -136,7 +93,7 @@ static bool list_of_lists(struct quick *q, struct fr_making *m)
 /* Four BINGETs in a row. */
 static inline bool four_short(const uint8_t *p)
 {
-	return ((uint64_t)load64(p) & 0x00ff00ff00ff00ffu) == 0x0068006800680068u;
+	return ((uint64_t)fr_load64(p) & 0x00ff00ff00ff00ffu) == 0x0068006800680068u;
 }
 
 /* Frames that are all named already; ret_n: bytes from *ret on. */
@@ -220,7 +177,7 @@ void fr_quick_keep(struct fr *f)
 void fr_quick_frames(struct fr *f, const struct pile_value *memo, size_t n_memo)
 {
 	struct pile_value items[FR_FRAMES_MAX];
-	uint8_t padded[sizeof(f->quick_frames) + OPCODE_MAX] = { 0 };
+	uint8_t padded[sizeof(f->quick_frames) + FR_OPCODE_MAX] = { 0 };
 	struct quick q = { f, memo, n_memo, padded, padded + f->n_quick_frames };
 	size_t n = 0;
 
@@ -260,7 +217,8 @@ const uint8_t *fr_quick_entry(struct fr *f, const struct pile_value *memo, size_
 	if (!pile_slot(&m.slots, FR_KEY_PROFILING_NAME) || !pile_slot(&m.slots, FR_KEY_PG_ID) ||
 	    m.values[FR_KEY_PROFILING_NAME].kind != PILE_STRING ||
 	    m.values[FR_KEY_PG_ID].kind != PILE_INT ||
-	    !fr_making_add(&m.making, m.values[FR_KEY_PROFILING_NAME].ref))
+	    !fr_making_end(&m.making, m.values[FR_KEY_PROFILING_NAME].ref,
+			   pile_slot(&m.slots, FR_KEY_IS_P2P)))
 		return NULL;
 	signature = fr_making_find(f, &m.making);
 	row = fr_group_find(f, m.values[FR_KEY_PG_ID].n, m.name, m.desc);

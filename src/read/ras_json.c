@@ -52,6 +52,7 @@ struct ras {
 	struct pile_reader r;
 	size_t settled; /* rows of counts whose communicator is known */
 	bool met;
+	bool communicators; /* some were in the snapshot that is being read */
 };
 
 struct comm_count comm_count_unknown(void)
@@ -184,6 +185,7 @@ static void take_communicator(struct ras *ras, const struct pile_slots *s)
 	    ras_group(t, intern_get(&t->names, pile_id(pile_slot(s, RAS_KEY_HASH))), size);
 	size_t kept = ras->settled;
 
+	ras->communicators = true;
 	for (size_t i = ras->settled; i < t->counts.n; i++) {
 		struct comm_count *c = &t->counts.v[i];
 
@@ -250,10 +252,19 @@ static enum pile_take take(void *user, uint32_t object, const struct pile_value 
 	return PILE_IS_TAKEN;
 }
 
-/* The ranks of an earlier snapshot in the same file. */
-static void forget_ranks(struct ras *ras)
+/* Of several snapshots in one file the last one counts: the ranks of those before, rows below n, go
+   once it has ranks of its own. What the monitor saw stays. */
+static void forget_ranks(struct ras *ras, size_t n)
 {
-	ras->r.t->counts.n = ras->settled = 0;
+	struct testimony *t = ras->r.t;
+	size_t kept = 0;
+
+	if (t->counts.n == n)
+		return;
+	for (size_t i = 0; i < t->counts.n; i++)
+		if (i >= n || t->groups.v[t->counts.v[i].group].name == NO_ID)
+			t->counts.v[kept++] = t->counts.v[i];
+	t->counts.n = ras->settled = kept;
 }
 
 int ras_json_read(struct input *in, const char *path, struct testimony **ret,
@@ -268,16 +279,17 @@ int ras_json_read(struct input *in, const char *path, struct testimony **ret,
 	pile_reader_init(&ras.r, t, in, stats, ras_words, RAS_N_WORDS, take, &ras);
 	t->path = testimony_name(t, path, strlen(path));
 	while (end == PILE_WHOLE && json_skip_space_refilling(&ras.r.window)) {
-		if (t->counts.n &&
-		    memmem(ras.r.window.p, MIN((size_t)(ras.r.window.end - ras.r.window.p), 64),
-			   "nccl_version", 12))
-			forget_ranks(&ras);
+		size_t before = t->counts.n;
+
+		ras.communicators = false;
 		end = pile_json_run(&ras.r, &e);
 		if (end != PILE_WHOLE)
 			pile_close(&ras.r.pile);
 		pile_clear(&ras.r.pile);
+		t->counts.n = ras.settled; /* of a communicator that was never named */
+		if (ras.communicators)
+			forget_ranks(&ras, before);
 	}
-	t->counts.n = ras.settled; /* of a communicator that was never named */
 	stats->skipped[end == PILE_CUT ? SKIP_TRUNCATED : SKIP_MALFORMED] += end != PILE_WHOLE;
 	t->present = ras.met;
 	if (!ras.met && !t->counts.n)
