@@ -2,6 +2,7 @@
 # Completion of lockstep for bash. The options are those of `lockstep help --options`; lint checks it.
 
 declare -gA _lockstep_options=(
+	[collect]="--help --out --redact"
 	[diagnose]="--all-ranks --help --json --layout --min-impact --ranks --steps"
 	[explain]="--help"
 	[export]="--help --ranks --steps"

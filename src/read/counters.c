@@ -302,27 +302,33 @@ static bool one_number(const char *text, size_t len, const char *path, struct na
 	       value_of(text, len, &v) && name_of_path(path, strlen(path), ret);
 }
 
-/* The host that a copy of /sys lies below: h01/sys/class/.. */
+/* The host that a copy of /sys lies below: h01/sys/class/.., node3/mlx5_0/1/counters/.. */
 static uint32_t host_of_copy(struct testimony *t, const char *path)
 {
-	const char *sys = path ? strstr(path, "/sys/class/") : NULL, *p = sys;
-	_cleanup_free_ char *above = NULL;
-	const char *host;
+	const char *sys = path ? strstr(path, "/sys/class/") : NULL, *p = sys, *host;
 	size_t len;
 
 	if (path && power_host_of_path(path, &host, &len))
 		return testimony_name(t, host, len);
-	if (!sys)
-		return NO_ID;
-	while (p > path && p[-1] != '/')
-		p--;
-	above = xasprintf("%.*s/x", (int)(sys - path), path);
-	if (power_host_of_path(above, &host, &len))
-		return testimony_name(t, host, len);
 	/* The folder that holds "sys" is the host's, if it has a number in it. */
-	for (const char *c = p; c < sys; c++)
+	while (sys && p > path && p[-1] != '/')
+		p--;
+	for (const char *c = p; sys && c < sys; c++)
 		if (is_digit(*c) && !is_digit(*p))
 			return testimony_name(t, p, (size_t)(sys - p));
+	p = path ? path + strlen(path) : NULL;
+	for (unsigned depth = 0; p && depth < 8; depth++) {
+		_cleanup_free_ char *above = NULL;
+
+		while (p > path && p[-1] != '/')
+			p--;
+		if (p == path)
+			break;
+		p--;
+		above = xasprintf("%.*s/x", (int)(p - path), path);
+		if (power_host_of_path(above, &host, &len))
+			return testimony_name(t, host, len);
+	}
 	return NO_ID;
 }
 

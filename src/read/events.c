@@ -25,7 +25,6 @@ enum event_member {
 	EVENT_HOST,
 	EVENT_TEXT,    /* a monitoring's */
 	EVENT_MESSAGE, /* a log's */
-	EVENT_SEVERITY,
 	EVENT_RANK,
 	EVENT_GPU,
 	EVENT_SOURCE, /* who wrote it: "kernel" */
@@ -56,9 +55,6 @@ static const struct {
 	{ "msg", EVENT_MESSAGE },
 	{ "log", EVENT_MESSAGE },
 	{ "MESSAGE", EVENT_MESSAGE },
-	{ "severity", EVENT_SEVERITY },
-	{ "level", EVENT_SEVERITY },
-	{ "levelname", EVENT_SEVERITY },
 	{ "rank", EVENT_RANK },
 	{ "global_rank", EVENT_RANK },
 	{ "gpu", EVENT_GPU },
@@ -146,14 +142,12 @@ static void say_event(struct event_source *s, const struct event *e, const char 
 		      const char *host, size_t host_len)
 {
 	struct saying say = saying_of(SAY_EVENT);
-	char severity[64];
-	size_t n = event_text(e, EVENT_SEVERITY, severity, sizeof(severity));
 
 	say.rank = event_number(e, EVENT_RANK);
 	say.gpu = event_number(e, EVENT_GPU);
 	say.host = host_len ? testimony_name(s->side, host, host_len) : NO_ID;
-	say.what = n ? testimony_name(s->side, severity, n) : NO_ID;
-	say.text = testimony_name(s->side, text, MIN(len, SAYING_TEXT_MAX));
+	/* Sayings are one where all but the text is the same: an event is its text. */
+	say.what = say.text = testimony_name(s->side, text, MIN(len, SAYING_TEXT_MAX));
 	say.time_ns = event_time(e);
 	say.line = say.last_line = s->objects;
 	testimony_say(s->side, &say);

@@ -44,28 +44,29 @@ static bool is_word_and_digits(struct part s, const char *word)
 static bool is_plain_word(struct part s)
 {
 	static const char *const words[] = {
-		"",	  "gpu",      "gpus",	  "nvidia",	 "smi",	    "nvidiasmi",
-		"nvsmi",  "rocm",     "rocmsmi",  "amd",	 "dcgm",    "dcgmi",
-		"dmon",	  "power",    "util",	  "utilization", "usage",   "log",
-		"logs",	  "stats",    "stat",	  "metrics",	 "metric",  "monitor",
-		"query",  "csv",      "txt",	  "prom",	 "json",    "jsonl",
-		"xml",	  "out",      "output",	  "telemetry",	 "samples", "sample",
-		"ib",	  "counters", "counter",  "events",	 "event",   "dmesg",
-		"run",	  "test",     "exp",	  "try",	 "trial",   "job",
-		"step",	  "epoch",    "part",	  "rank",	 "case",    "session",
-		"t",	  "v",	      "before",	  "after",	 "during",  "hang",
-		"full",	  "all",      "exporter", "table",	 "q",	    "data",
-		"dump",	  "snapshot", "local",	  "localrank",	 "worker",  "perfquery",
-		"ibstat", "ethtool",  "gz",	  "zst",	 "system",  "a100",
-		"a800",	  "h100",     "h200",	  "h800",	 "b100",    "b200",
-		"b300",	  "gb200",    "gb300",	  "v100",	 "p100",    "l40s",
-		"mi250",  "mi250x",   "mi300",	  "mi300x",	 "mi325x",  "mi355x",
+		"gpu",	    "gpus",	"nvidia",      "smi",	  "nvidiasmi", "nvsmi",
+		"rocm",	    "rocmsmi",	"amd",	       "dcgm",	  "dcgmi",     "dmon",
+		"power",    "util",	"utilization", "usage",	  "log",       "logs",
+		"stats",    "stat",	"metrics",     "metric",  "monitor",   "query",
+		"csv",	    "txt",	"prom",	       "json",	  "jsonl",     "xml",
+		"out",	    "output",	"telemetry",   "samples", "sample",    "ib",
+		"counters", "counter",	"events",      "event",	  "dmesg",     "run",
+		"test",	    "exp",	"try",	       "trial",	  "job",       "step",
+		"epoch",    "part",	"rank",	       "case",	  "session",   "t",
+		"v",	    "before",	"after",       "during",  "hang",      "full",
+		"all",	    "exporter", "table",       "q",	  "data",      "dump",
+		"snapshot", "local",	"localrank",   "worker",  "perfquery", "ibstat",
+		"ethtool",  "gz",	"zst",	       "system",  "a100",      "a800",
+		"h100",	    "h200",	"h800",	       "b100",	  "b200",      "b300",
+		"gb200",    "gb300",	"v100",	       "p100",	  "l40s",      "mi250",
+		"mi250x",   "mi300",	"mi300x",      "mi325x",  "mi355x",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
 		if (is_word_and_digits(s, words[i]))
 			return true;
-	return false;
+	/* A day or a job's number; shorter ones may be a host's. */
+	return (!s.len || s.len >= 4) && is_word_and_digits(s, "");
 }
 
 static bool has_letter_and_digit(struct part s)

@@ -192,12 +192,10 @@ bool power_dmon_sniff(const char *text, size_t len, const char *path)
 		line_trim(&line, &n);
 		if (!n)
 			continue;
+		if (dmon_header(line, n, &table) || *line == '#')
+			continue;
 		lines++;
-		if (dmon_header(line, n, &table))
-			continue;
-		if (*line == '#')
-			continue;
 		rows += is_row(&table, words, dmon_words(&table, line, n, words));
 	}
-	return table.n && (rows * 2 >= lines || (!rows && lines <= 2));
+	return table.n && 2 * rows >= lines;
 }

@@ -11,14 +11,17 @@ struct cursor {
 	const char *p, *end;
 };
 
-/* min to max digits; -1 and nothing taken if there are fewer. */
+/* min to max digits; -1 and nothing taken if there are fewer, or if they are beyond 63 bits. */
 static int64_t digits(struct cursor *c, unsigned min, unsigned max)
 {
 	int64_t v = 0;
 	unsigned n = 0;
 
-	while (n < max && c->p + n < c->end && c->p[n] >= '0' && c->p[n] <= '9')
+	while (n < max && c->p + n < c->end && c->p[n] >= '0' && c->p[n] <= '9') {
+		if (v > (INT64_MAX - 9) / 10)
+			return -1;
 		v = v * 10 + (c->p[n++] - '0');
+	}
 	if (n < min)
 		return -1;
 	c->p += n;
@@ -264,7 +267,7 @@ int64_t stamp_of_text(const char *p, size_t len)
 		: whole >= 100 * NS_PER_S * 1000  ? 1000
 		: whole >= 100 * NS_PER_S	  ? 1000000
 						  : NS_PER_S;
-	ns = whole * scale;
+	ns = whole * scale; /* within 2200, so within 63 bits */
 	if (take(&c, "."))
 		while (c.p < c.end && *c.p >= '0' && *c.p <= '9') {
 			scale /= 10;
