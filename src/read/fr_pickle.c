@@ -21,6 +21,8 @@ struct pickle {
 	bool stopped;
 };
 
+#define MEMO_GAP_MAX 4096u
+
 static const char cut[] = "the dump ends in the middle";
 
 /* --- reading --- */
@@ -79,8 +81,10 @@ static const char *memo_put(struct pickle *p, uint64_t at)
 	/* Picklers number what they name from 0 on; a gap is no pickler's. */
 	if (!v)
 		return "a name for nothing";
-	if (at >= PILE_MEMO_MAX || at > p->memo.n + 4096)
+	if (at > p->memo.n + MEMO_GAP_MAX)
 		return "a memo number that no pickler gives";
+	if (at >= PILE_MEMO_MAX)
+		return "more names than any dump has";
 	while (p->memo.n <= at)
 		*vec_push(&p->memo) = pile_plain(PILE_UNSET);
 	p->n_memos += p->memo.v[at].kind == PILE_UNSET;
