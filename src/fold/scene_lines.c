@@ -241,6 +241,19 @@ static uint32_t group_of_line(struct building *b, uint32_t group)
 	return scene_group_row(b, NO_ID, NO_ID, NO_ID);
 }
 
+static void note_in_dump(struct building *b, const struct scene_saying *y)
+{
+	for (size_t i = 0; i < b->s->groups.n; i++) {
+		struct scene_group *g = &b->s->groups.v[i];
+		const struct scene_member *m = scene_member(g, y->row);
+
+		if (!m || m->source != MEMBER_DUMP || (m->waits && m->wait.seq != y->s.seq))
+			continue;
+		g->members.v[m - g->members.v].timed_out |= y->s.kind == SAY_TIMEOUT;
+		g->members.v[m - g->members.v].signalled |= y->s.kind == SAY_DUMP_SIGNAL;
+	}
+}
+
 static void apply_saying(struct building *b, const struct scene_saying *y)
 {
 	struct scene_member *m;
@@ -249,12 +262,14 @@ static void apply_saying(struct building *b, const struct scene_saying *y)
 	if (y->row == NO_ID ||
 	    (y->s.kind != SAY_TIMEOUT && y->s.kind != SAY_STATUS && y->s.kind != SAY_DUMP_SIGNAL))
 		return;
+	if (b->view[y->row]) { /* its dump knows all groups, and their names over all ranks */
+		note_in_dump(b, y);
+		return;
+	}
 	group = group_of_line(b, y->s.group); /* may add it: the table may move */
 	m = scene_member_add(&b->s->groups.v[group], y->row);
 	m->timed_out |= y->s.kind == SAY_TIMEOUT;
 	m->signalled |= y->s.kind == SAY_DUMP_SIGNAL;
-	if (m->source == MEMBER_DUMP)
-		return;
 	m->source = MEMBER_LOG;
 	if (y->s.kind == SAY_TIMEOUT) {
 		m->enqueued = MAX(m->enqueued, y->s.seq);

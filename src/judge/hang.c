@@ -83,6 +83,26 @@ static int64_t ranks_of_a_node(const struct hang *h)
 	return most > 1 ? most : NODE_RANKS;
 }
 
+static bool any_host(const struct hang *h)
+{
+	for (uint32_t row = 0; row < h->s->ranks.n; row++)
+		if (has_host(h, row))
+			return true;
+	return false;
+}
+
+/* The block of ranks that begins at a multiple of its size: nobody of it was seen. */
+static bool absent_block(const struct hang *h, uint32_t row, int64_t size)
+{
+	int64_t first = h->s->ranks.v[row].rank / size * size;
+
+	for (uint32_t i = 0; i < h->s->ranks.n; i++)
+		if (h->s->ranks.v[i].lived && h->s->ranks.v[i].rank >= first &&
+		    h->s->ranks.v[i].rank < first + size)
+			return false;
+	return h->s->world_size > size;
+}
+
 /* Nothing is known of any rank of its node: whether it lives cannot be told. */
 static bool whole_node_absent(const struct hang *h, uint32_t row)
 {
@@ -90,6 +110,8 @@ static bool whole_node_absent(const struct hang *h, uint32_t row)
 
 	if (h->s->world_size <= node || node < 2)
 		return false;
+	if (!any_host(h) && absent_block(h, row, node / 2)) /* nodes of four are common too */
+		return true;
 	for (uint32_t i = 0; i < h->s->ranks.n; i++) {
 		const struct scene_rank *r = &h->s->ranks.v[i];
 		bool same = has_host(h, row) ? r->host == h->s->ranks.v[row].host
@@ -247,8 +269,8 @@ static void judge_crash(struct hang *h)
 	breach_of_waits(h);
 	if (!somebody && h->failures.n) { /* words that name no rank: whoever is missing has it */
 		weigh_absence(h);
-		prefer_what_is_seen(h);
 		believe_stacks(h);
+		prefer_what_is_seen(h);
 		if (names_someone(h))
 			return;
 	}
@@ -285,12 +307,14 @@ static void judge_standstill(struct hang *h)
 		return;
 	breach_of_waits(h);
 	weigh_absence(h);
-	prefer_what_is_seen(h);
 	believe_stacks(h);
+	prefer_what_is_seen(h);
 	weigh_majorities(h);
 	if (names_someone(h))
 		return;
 	breach_of_silence(h);
+	if (!names_someone(h))
+		breach_of_places(h);
 	if (names_someone(h)) {
 		drop_all(h, GROUND_STUCK);
 		return;

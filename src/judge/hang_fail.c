@@ -30,6 +30,16 @@ static const struct meaning meanings[] = {
 	{ SAY_FIRST_FAILURE, CAUSE_DEAD_RANK, 2 },
 };
 
+/* A process that its own watchdog ends after a time-out has no failure of its own. */
+static bool is_watchdogs_end(const struct hang *h, const struct scene_saying *y)
+{
+	const char *text = y->s.text == NO_ID ? "" : intern_get(&h->s->names, y->s.text);
+
+	return (y->s.kind == SAY_FATAL || y->s.kind == SAY_EXCEPTION) &&
+	       strstr(text, "watchdog thread terminated") &&
+	       (strstr(text, "timeout") || strstr(text, "timed out"));
+}
+
 static const struct meaning *meaning_of(enum saying_kind kind)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(meanings); i++)
@@ -74,13 +84,14 @@ static bool earlier(const struct scene_saying *a, const struct scene_saying *b)
 	return order_of(a) < order_of(b);
 }
 
-static void note_fate(struct fate *f, const struct scene_saying *y)
+static void note_fate(const struct hang *h, struct fate *f, const struct scene_saying *y)
 {
-	const struct meaning *m = meaning_of(y->s.kind);
+	const struct meaning *m = is_watchdogs_end(h, y) ? NULL : meaning_of(y->s.kind);
 
 	f->lost_peer |= is_echo(y->s.kind);
 	f->timed_out |= y->s.kind == SAY_TIMEOUT || y->s.kind == SAY_DUMP_LOCAL ||
-			y->s.kind == SAY_DUMP_SIGNAL || y->s.kind == SAY_HEARTBEAT;
+			y->s.kind == SAY_DUMP_SIGNAL || y->s.kind == SAY_HEARTBEAT ||
+			is_watchdogs_end(h, y);
 	if (y->s.kind == SAY_STOPPED && !f->stopped) {
 		f->stopped = true;
 		f->stopped_at = order_of(y);
@@ -164,6 +175,10 @@ static void note_ends(struct hang *h)
 		const struct scene_saying *y = &h->s->sayings.v[i];
 		const struct meaning *m = meaning_of(y->s.kind);
 
+		if (is_watchdogs_end(h, y)) {
+			h->timed_out = true;
+			continue;
+		}
 		if (y->s.kind == SAY_CANCELLED && !h->cancelled)
 			h->cancelled = y;
 		if ((m && m->weight > 2 && y->s.kind != SAY_NETWORK_ERROR) ||
@@ -185,7 +200,7 @@ void look_at_failures(struct hang *h)
 		const struct scene_saying *y = &h->s->sayings.v[i];
 		uint32_t row = y->row != NO_ID ? y->row : row_of_place(h, y);
 
-		note_fate(row == NO_ID ? &nobody : &fate[row], y);
+		note_fate(h, row == NO_ID ? &nobody : &fate[row], y);
 	}
 	for (uint32_t row = 0; row < h->s->ranks.n; row++) {
 		h->look[row].echo = (fate[row].best || fate[row].exit || fate[row].lost_peer) &&

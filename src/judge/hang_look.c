@@ -31,6 +31,11 @@ static bool tells_nothing(enum doing d)
 	       d == DOING_LOCK;
 }
 
+static bool waits_by_dump(const struct scene *s, uint32_t row)
+{
+	return s->ranks.v[row].wait_group != NO_ID;
+}
+
 static void look_at_stacks(struct hang *h)
 {
 	for (size_t i = 0; i < h->s->ranks.n; i++) {
@@ -44,18 +49,15 @@ static void look_at_stacks(struct hang *h)
 		l->doing = doing_of_process(k->of, &k->of->stacks.v[k->process]);
 		l->has_stack = l->doing.doing != DOING_WORKER && l->doing.doing != DOING_LAUNCHER;
 		l->waiting_stack = l->has_stack && waits_by_stack(&l->doing);
-		l->busy_stack = l->has_stack && !l->waiting_stack && !tells_nothing(l->doing.doing);
+		/* who waits in a collective by its dump is not busy, wherever its host stands */
+		l->busy_stack = l->has_stack && !l->waiting_stack &&
+				!tells_nothing(l->doing.doing) && !waits_by_dump(h->s, (uint32_t)i);
 	}
 }
 
 static uint64_t hash_of_stack(const struct scene *s, uint32_t row)
 {
 	return stack_hash(&s->stacks.v[s->ranks.v[row].stack]);
-}
-
-static bool waits_by_dump(const struct scene *s, uint32_t row)
-{
-	return s->ranks.v[row].wait_group != NO_ID;
 }
 
 /* Who stands where ranks stand that wait by their dumps, waits as well: the place hides it. */

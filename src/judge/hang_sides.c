@@ -11,6 +11,7 @@
 struct side {
 	VEC(uint32_t) rows;
 	uint32_t signature;
+	size_t weight;	       /* of all ranks that wait in its place, in the cycle or not */
 	uint32_t broken, kept; /* by habit */
 	bool outside;	       /* a barrier or its like */
 	bool like_others;      /* groups of the same kind called this there */
@@ -102,12 +103,12 @@ static struct side *smallest(struct side *sides, size_t n)
 	size_t all = 0, equal = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		least = sides[i].rows.n < least->rows.n ? &sides[i] : least;
-		all += sides[i].rows.n;
+		least = sides[i].weight < least->weight ? &sides[i] : least;
+		all += sides[i].weight;
 	}
 	for (size_t i = 0; i < n; i++)
-		equal += sides[i].rows.n == least->rows.n;
-	return equal == 1 && 2 * least->rows.n < all ? least : NULL;
+		equal += sides[i].weight == least->weight;
+	return equal == 1 && 2 * least->weight < all ? least : NULL;
 }
 
 static void decide(struct breach *b, struct side *sides, size_t n, bool cycle)
@@ -169,6 +170,17 @@ void odd_side(struct hang *h, struct breach *b, const struct scene_conflict *c)
 	sides_done(sides, n);
 }
 
+static size_t waiting_at(const struct hang *h, uint32_t group, int64_t seq)
+{
+	const struct scene_group *g = group == NO_ID ? NULL : &h->s->groups.v[group];
+	size_t n = 0;
+
+	for (size_t i = 0; g && i < g->members.n; i++)
+		n += g->members.v[i].waits && g->members.v[i].wait.seq == seq &&
+		     h->s->ranks.v[g->members.v[i].row].wait_group == group;
+	return n;
+}
+
 void odd_in_cycle(struct hang *h, struct breach *b, const uint32_t *rows, size_t n)
 {
 	struct side *sides = xcalloc(n, sizeof(*sides));
@@ -190,6 +202,7 @@ void odd_in_cycle(struct hang *h, struct breach *b, const uint32_t *rows, size_t
 			key[n_sides++] = own;
 			sides[at].signature = signature;
 			sides[at].like_others = true;
+			sides[at].weight = waiting_at(h, r->wait_group, r->wait_seq);
 		}
 		*vec_push(&sides[at].rows) = rows[i];
 	}
@@ -206,4 +219,38 @@ void odd_in_cycle(struct hang *h, struct breach *b, const uint32_t *rows, size_t
 			*vec_push(&b->culprits) = rows[i];
 	}
 	sides_done(sides, n_sides);
+}
+
+/* Watchdogs of all ranks spoke, in groups whose members nobody lists: those few that wait in an
+   operation outside of steps while the others are in their step's have left the loop. */
+void breach_of_places(struct hang *h)
+{
+	const struct scene *s = h->s;
+	struct side in_step = { .signature = NO_ID }, outside = { .signature = NO_ID };
+	_cleanup_free_ bool *seen = xcalloc(s->ranks.n + 1, sizeof(bool));
+	size_t waiting = 0;
+	struct breach *b;
+
+	for (size_t i = 0; i < s->groups.n && !s->n_dumps; i++)
+		for (size_t k = 0; k < s->groups.v[i].members.n; k++) {
+			const struct scene_member *m = &s->groups.v[i].members.v[k];
+			struct side *to =
+			    outside_of_steps(h, m->wait.signature) ? &outside : &in_step;
+
+			if (!m->waits || seen[m->row])
+				continue;
+			seen[m->row] = true;
+			waiting++;
+			*vec_push(&to->rows) = m->row;
+			to->signature = m->wait.signature;
+		}
+	if (waiting == s->ranks.n && outside.rows.n && 2 * outside.rows.n < waiting) {
+		struct side sides[2] = { in_step, outside };
+
+		b = breach_new(h, GROUND_ORDER);
+		name_side(b, sides, 2, &sides[1]);
+		b->confidence = 0.5;
+	}
+	free(in_step.rows.v);
+	free(outside.rows.v);
 }
