@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_power.c - power and utilization in CSV, dmon and tables, each in its dialects. */
+#include <malloc.h>
+
 #include "witness_helpers.h"
 
 #include "read/power_table.h"
@@ -426,6 +428,25 @@ static void series_stay_bounded_and_keep_the_last(void **state)
 	buf_done(&text);
 }
 
+static void series_take_no_memory_once_they_are_thinned(void **state)
+{
+	struct testimony *t = testimony_new(WITNESS_POWER, "x");
+	struct gpu_sample s = gpu_sample_unknown();
+	struct gpu_series *g = testimony_gpu(t, NO_ID, 0, NO_ID);
+	size_t before = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 300000; i++) {
+		if (i == 1000)
+			before = mallinfo2().uordblks;
+		s.power_w = (float)i;
+		gpu_series_add(t, g, &s);
+	}
+	assert_true(mallinfo2().uordblks <= before + 65536);
+	assert_float_equal(g->samples[g->n_samples - 1].power_w, 299999, 0.1);
+	testimony_free(t);
+}
+
 static void a_line_without_end_is_cut_and_counted(void **state)
 {
 	struct witnessed w;
@@ -494,6 +515,7 @@ int main(void)
 		cmocka_unit_test(rocm_items_of_a_gpu_are_one_sample),
 		cmocka_unit_test(tables_inside_a_log_are_found_by_their_lines),
 		cmocka_unit_test(series_stay_bounded_and_keep_the_last),
+		cmocka_unit_test(series_take_no_memory_once_they_are_thinned),
 		cmocka_unit_test(a_line_without_end_is_cut_and_counted),
 		cmocka_unit_test(some_gpus_at_zero_at_epoch_end),
 	};

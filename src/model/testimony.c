@@ -518,7 +518,8 @@ void gpu_series_add(struct testimony *t, struct gpu_series *g, const struct gpu_
 {
 	if (!g->samples)
 		g->samples = arena_alloc(&t->arena, 8 * sizeof(*g->samples));
-	if (g->n_samples >= 8 && g->n_samples < GPU_SAMPLES &&
+	/* Once thinned it has its full size. */
+	if (g->stride == 1 && g->n_samples >= 8 && g->n_samples < GPU_SAMPLES &&
 	    !(g->n_samples & (g->n_samples - 1))) {
 		struct gpu_sample *more =
 		    arena_alloc(&t->arena, 2 * g->n_samples * sizeof(*g->samples));

@@ -118,12 +118,16 @@ static struct csv_column column_of(struct cell c)
 static bool header_of(const char *p, size_t len, struct csv_table *ret)
 {
 	const char *end = p + len;
-	struct csv_table t = { .separator = separator_of(p, len) };
+	struct csv_table t = { .n = 0 };
 	unsigned known = 0, metrics = 0;
 	struct cell c;
 
 	if (len && *p == '#')
 		p++;
+	/* Most rows begin with a number: they are told apart before anything is looked up. */
+	if (p == end || (*p >= '0' && *p <= '9'))
+		return false;
+	t.separator = separator_of(p, (size_t)(end - p));
 	if (!t.separator)
 		return false;
 	while (t.n < CSV_COLUMNS_MAX && next_cell(&p, end, t.separator, &c)) {
