@@ -20,7 +20,6 @@
 #include "read/survey.h"
 
 #define LOG_WINDOW ((size_t)256 << 10)
-#define LOG_PAD	   ((size_t)128) /* readable bytes behind the window; line ends */
 #define WORD_BITS  12u
 #define WORDS_MAX  1024u
 
@@ -29,9 +28,9 @@
 /* The anchors by the hash of their first four letters. */
 struct log_words {
 	uint16_t first[1u << WORD_BITS]; /* row + 1 of the chain */
-	struct {
+	struct word_row {
+		uint64_t key, mask; /* the first eight letters, or as many as it has */
 		const struct log_anchor *anchor;
-		uint32_t key;
 		uint16_t len, next; /* row + 1 */
 	} rows[WORDS_MAX];
 	unsigned n;
@@ -51,21 +50,46 @@ static inline uint32_t word_hash(uint32_t key)
 	return key * 0x9e3779b1u >> (32 - WORD_BITS);
 }
 
+#define CASE_8 0x2020202020202020ull
+
+static inline uint64_t word_key_8(const char *p)
+{
+	uint64_t w;
+
+	memcpy(&w, p, sizeof(w));
+	return w | CASE_8;
+}
+
 static void words_add(struct log_words *w, const struct log_anchor *anchors)
 {
 	for (; anchors->word; anchors++) {
-		uint32_t key = word_key(anchors->word);
-		uint16_t *first = &w->first[word_hash(key)];
+		size_t len = strlen(anchors->word);
+		uint16_t *first = &w->first[word_hash(word_key(anchors->word))];
+		struct word_row *row = &w->rows[w->n];
+		char word[8] = { 0 }, mask[8] = { 0 };
 
 		if (w->n == WORDS_MAX)
 			return;
-		w->rows[w->n].anchor = anchors;
-		w->rows[w->n].key = key;
-		w->rows[w->n].len = (uint16_t)strlen(anchors->word);
+		memcpy(word, anchors->word, MIN(len, sizeof(word)));
+		memset(mask, 0xff, MIN(len, sizeof(mask)));
+		memcpy(&row->mask, mask, sizeof(mask));
+		row->key = word_key_8(word) & row->mask;
+		row->anchor = anchors;
+		row->len = (uint16_t)len;
 		while (*first)
 			first = &w->rows[*first - 1].next;
 		*first = (uint16_t)++w->n;
 	}
+}
+
+/* The first row from `row` on whose word may stand at `at`; 0 if none does. */
+static inline uint16_t word_row_at(const struct log_words *w, uint16_t row, const char *at)
+{
+	uint64_t key = word_key_8(at);
+
+	while (row && (key & w->rows[row - 1].mask) != w->rows[row - 1].key)
+		row = w->rows[row - 1].next;
+	return row;
 }
 
 /* Where a word stands in two lists, the first of them is asked first. */
@@ -217,11 +241,14 @@ void log_fill(struct log *g, const struct log_line *l, struct saying *s)
 
 struct saying *log_say(struct log *g, const struct log_line *l, struct saying *s)
 {
+	struct saying *row;
+
 	g->stats->events++;
 	log_fill(g, l, s);
-	if (s->text == NO_ID)
-		s->text = log_text(g, l->text, l->end);
-	return testimony_say(g->t, s);
+	row = testimony_say(g->t, s);
+	if (row && row->text == NO_ID) /* what was said before has its words */
+		row->text = log_text(g, l->text, l->end);
+	return row;
 }
 
 /* The anchors that stand at `at`, in turn. */
@@ -229,31 +256,40 @@ static bool line_visit(struct log *g, const char *start, const char *end, uint64
 		       const char *at, uint16_t row)
 {
 	const struct log_words *w = g->words;
-	uint32_t key = word_key(at);
 	struct log_line l;
 	bool begun = false;
 
-	for (; row; row = w->rows[row - 1].next) {
+	for (; row; row = word_row_at(w, w->rows[row - 1].next, at)) {
 		const struct log_anchor *a = w->rows[row - 1].anchor;
 		const char *here = at;
 
-		if (w->rows[row - 1].key != key || !word_stands(at, a->word, w->rows[row - 1].len))
+		if (!word_stands(at, a->word, w->rows[row - 1].len))
 			continue;
 		if ((size_t)(at - start) >= LOG_LINE_MAX)
 			return false;
-		if (!begun)
+		if (!begun && g->line_start == start && g->line_end == end &&
+		    g->scratch != g->line.start)
+			l = g->line; /* an earlier word of it was nobody's */
+		else if (!begun)
 			line_begin(g, &l, start, end, number, &here);
 		at = begun ? at : here;
 		begun = true;
-		if (a->fn(g, &l, at, a) == LOG_TOOK)
+		if (at >= l.end) /* in what was taken off as folded */
+			return false;
+		if (a->fn(g, &l, at, a) == LOG_TOOK) {
+			g->line_start = NULL;
 			return true;
+		}
+		g->line = l;
+		g->line_start = start;
+		g->line_end = end;
 	}
 	return false;
 }
 
 static bool log_waits(const struct log *g)
 {
-	return g->open || g->partial_lines;
+	return g->open || g->holds;
 }
 
 /* --- the pass over the text --- */
@@ -321,6 +357,20 @@ static const char *line_end(const char *p, const char *end)
 	return cr ? cr : stop;
 }
 
+/* Further lines of a shape that was learnt. Gives the end of the last. */
+static const char *take_alike(struct log *g, const char *eol, const char *end, uint64_t *number)
+{
+	while (eol + 1 < end && *eol == '\n') {
+		const char *next = memchr(eol + 1, '\n', (size_t)(end - eol - 1));
+
+		if (!next || !log_shape_take(g, eol + 1, next, *number + 1))
+			break;
+		++*number;
+		eol = next;
+	}
+	return eol;
+}
+
 /*
  * Whole lines from p to end, where a line's end stands or is taken to. Gives the place from which
  * to go on: end, or the end of a line behind which something is waited for.
@@ -346,11 +396,18 @@ static const char *scan_text(struct log *g, const char *p, const char *end)
 			uint16_t row = w->first[word_hash(word_key(at))];
 			uint64_t number;
 
-			if (!row)
+			if (!row || !(row = word_row_at(w, row, at)))
 				continue;
 			start = m.end & before ? p + 64 - __builtin_clzll(m.end & before) : line;
 			number = g->number + (unsigned)__builtin_popcountll(m.lf & before);
 			eol = line_end(at, end);
+			if (!waited && log_shape_take(g, start, eol, number)) {
+				eol = take_alike(g, eol, end, &number);
+				g->number = number;
+				p = line = eol;
+				letter = digit = 0;
+				goto again;
+			}
 			if (!line_visit(g, start, eol, number, at, row) &&
 			    (waited || !log_waits(g)))
 				continue;
@@ -370,6 +427,12 @@ static const char *scan_text(struct log *g, const char *p, const char *end)
 	return end;
 }
 
+static void take_line(struct log *g, const char *start, const char *end)
+{
+	g->line_start = NULL;
+	scan_text(g, start, end);
+}
+
 /* A line while something is waited for: a traceback's next, or the rest of a text cut off. */
 static bool line_continues(struct log *g, const char *start, const char *end)
 {
@@ -377,11 +440,34 @@ static bool line_continues(struct log *g, const char *start, const char *end)
 	const char *at = NULL;
 
 	line_begin(g, &l, start, end, g->number, &at);
-	return log_crash_continues(g, &l);
+	if (g->holds && log_hold_continues(g, &l, take_line))
+		return true;
+	return g->open && log_crash_continues(g, &l);
+}
+
+static void one_line(struct log *g, const char *start, const char *end)
+{
+	g->line_start = NULL;
+	if (end > start && !(log_waits(g) && line_continues(g, start, end)))
+		scan_text(g, start, end);
+}
+
+static void read_wrapped(struct log *g, const char *p, const char *end)
+{
+	for (const char *eol; p < end; p = eol + 1) {
+		eol = line_end(p, end);
+		log_wrap_line(g, p, eol, one_line);
+		g->number += eol < end && *eol == '\n';
+	}
 }
 
 static void read_lines(struct log *g, const char *p, const char *end)
 {
+	g->line_start = NULL; /* the bytes are others now */
+	if (g->wrap_width) {
+		read_wrapped(g, p, end);
+		return;
+	}
 	while (p < end) {
 		const char *eol;
 
@@ -389,8 +475,7 @@ static void read_lines(struct log *g, const char *p, const char *end)
 			p = scan_text(g, p, end);
 		} else {
 			eol = line_end(p, end);
-			if (eol > p && !line_continues(g, p, eol))
-				scan_text(g, p, eol);
+			one_line(g, p, eol);
 			p = eol;
 		}
 		if (p < end && log_waits(g)) {
@@ -433,6 +518,10 @@ static int read_window(struct log *g, struct input *in, char *buf, struct error 
 	while ((n = input_read(in, buf + have, LOG_WINDOW - have)) > 0) {
 		size_t whole;
 
+		if (!have && g->number == 1 && !g->joined) {
+			g->joined = xmalloc(LOG_LINE_MAX + LOG_PAD);
+			g->wrap_width = log_wrap_width(buf, (size_t)n);
+		}
 		have += (size_t)n;
 		if (cut && (cut = drop_rest(g, buf, &have)))
 			continue;
@@ -456,6 +545,8 @@ static int read_window(struct log *g, struct input *in, char *buf, struct error 
 		return error_set(reterr, (int)n, "%s", strerror((int)-n));
 	memset(buf + have, '\n', LOG_PAD);
 	read_lines(g, buf, buf + have);
+	log_wrap_flush(g, one_line);
+	log_hold_done(g, take_line);
 	g->t->lines = g->number - (have == 0);
 	return 0;
 }
@@ -502,12 +593,15 @@ static void log_close(struct log *g)
 {
 	log_crash_done(g);
 	log_c10d_done(g);
+	log_nccl_done(g);
 	log_train_done(g);
 	log_times_settle(g);
 	free(g->timeouts);
 	free(g->partial);
+	free(g->joined);
 	free(g->scratch);
 	free(g->words);
+	free(g->shapes);
 }
 
 int log_read(struct input *in, const char *path, struct testimony **ret, struct read_stats *stats,

@@ -10,8 +10,6 @@
  */
 #include "read/log_internal.h"
 
-/* What C++ prints for a size that it does not know. */
-#define UNKNOWN_ELEMENTS 18446744073709551615ull
 /* A counter beyond it was never set. */
 #define SEQ_MAX 1000000000000ll
 
@@ -177,20 +175,18 @@ static void timeout_in_group(struct log *g, const struct saying *status, int64_t
 	row->local_rank = status->local_rank;
 }
 
-static int64_t elements_after(struct scan s, const char *key)
+/* A count of elements; -1 for what C++ prints where it does not know. */
+static int64_t elements_at(struct scan *s)
 {
 	uint64_t v = 0;
-	bool any = false;
+	bool any = false, over = false;
 
-	if (!scan_to(&s, key))
-		return -1;
-	for (; s.p < s.end && is_digit(*s.p); s.p++) {
-		if (v > (UINT64_MAX - 9) / 10)
-			return -1;
-		v = 10 * v + (uint64_t)(*s.p - '0');
+	for (; s->p < s->end && is_digit(*s->p); s->p++) {
+		over = over || v > (UINT64_MAX - 9) / 10;
+		v = over ? 0 : 10 * v + (uint64_t)(*s->p - '0');
 		any = true;
 	}
-	return any && v <= INT64_MAX ? (int64_t)v : -1;
+	return any && !over && v <= INT64_MAX ? (int64_t)v : -1;
 }
 
 static int64_t int_after(struct scan s, const char *key)
@@ -200,56 +196,85 @@ static int64_t int_after(struct scan s, const char *key)
 	return scan_to(&s, key) && scan_int(&s, &v) ? v : -1;
 }
 
-static uint32_t signature_of(struct log *g, struct scan s)
+/* "OpType=ALLREDUCE", "SeqNumber=5", ..: what the brackets of a work hold, up to where they close.
+ */
+struct work {
+	int64_t seq, timeout_ms;
+	struct signature signature;
+	bool closed, op;
+};
+
+static void work_field(struct log *g, struct scan *s, struct work *w)
 {
-	struct signature sig = signature_unknown();
 	const char *name;
 
-	sig.in_elements = elements_after(s, "NumelIn=");
-	sig.out_elements = elements_after(s, "NumelOut=");
-	if (!scan_to(&s, "OpType="))
-		return NO_ID;
-	for (name = s.p; s.p < s.end && (is_alpha(*s.p) || *s.p == '_' || is_digit(*s.p)); s.p++)
-		;
-	if (s.p == name)
-		return NO_ID;
-	sig.name = testimony_name(g->t, name, (size_t)(s.p - name));
-	sig.op = comm_op_of(name, (size_t)(s.p - name));
-	if (sig.op == COMM_NONE)
-		sig.op = COMM_OTHER;
-	return testimony_signature(g->t, &sig);
+	if (scan_eat(s, "SeqNum=") || scan_eat(s, "SequenceNumber=")) {
+		scan_int(s, &w->seq);
+	} else if (scan_eat(s, "NumelIn=")) {
+		w->signature.in_elements = elements_at(s);
+	} else if (scan_eat(s, "NumelOut=")) {
+		w->signature.out_elements = elements_at(s);
+	} else if (scan_eat(s, "Timeout(ms)=")) {
+		scan_int(s, &w->timeout_ms);
+	} else if (scan_eat(s, "OpType=")) {
+		for (name = s->p;
+		     s->p < s->end && (is_alpha(*s->p) || *s->p == '_' || is_digit(*s->p)); s->p++)
+			;
+		if (s->p == name)
+			return;
+		w->op = true;
+		w->signature.name = testimony_name(g->t, name, (size_t)(s->p - name));
+		w->signature.op = comm_op_of(name, (size_t)(s->p - name));
+		if (w->signature.op == COMM_NONE)
+			w->signature.op = COMM_OTHER;
+	}
 }
 
-bool log_c10d_partial(const char *at, const char *end)
+/* Behind the opening bracket; s is moved behind the closing one. */
+static struct work work_of(struct log *g, struct scan *s)
 {
-	return !text_has(at, end, "before timing out") && !text_has(at, end, "timed out in") &&
-	       !text_has(at, end, ")");
+	struct work w = { .seq = -1, .timeout_ms = -1, .signature = signature_unknown() };
+	unsigned depth = 0;
+
+	for (;;) {
+		scan_blanks(s);
+		work_field(g, s, &w);
+		for (; s->p < s->end && (*s->p != ',' || depth); s->p++) {
+			depth += *s->p == '(' || *s->p == '[';
+			if (*s->p == ')' && !depth) {
+				w.closed = true;
+				s->p++;
+				return w;
+			}
+			depth -= depth && (*s->p == ')' || *s->p == ']');
+		}
+		if (s->p == s->end)
+			return w;
+		s->p++;
+	}
 }
 
 /* WorkNCCL(SeqNum=2, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=1800000) ran for .. */
 static enum log_took on_work(struct log *g, struct log_line *l, const char *at,
 			     const struct log_anchor *a)
 {
-	struct scan s = scan_of(at, l->end), in;
+	struct scan s = scan_of(at + strlen(a->word), l->end);
+	struct work w = work_of(g, &s);
 	struct saying t;
 
-	(void)a;
-	if (!scan_to(&s, "("))
-		return LOG_GO_ON;
-	in = s;
-	if (scan_to(&s, "Timeout(ms)="))
-		scan_to(&s, ")");
-	in.end = s.p;
-	if (!text_has(in.p, in.end, "OpType="))
-		return LOG_GO_ON;
-	if (!text_has(s.p, l->end, "ran for") && !text_has(s.p, l->end, "timed out") &&
-	    !text_has(l->text, at, "timeout"))
+	scan_blanks(&s);
+	if (s.p == s.end && log_hold(g, l))
+		return LOG_TOOK;
+	if (!w.closed || !w.op)
 		return LOG_GO_ON;
 	t = speaker(g, l, at, SAY_TIMEOUT);
-	t.seq = sane_seq(int_after(in, "SeqNum="));
-	t.signature = signature_of(g, in);
-	t.timeout_ms = int_after(in, "Timeout(ms)=");
-	t.ran_ms = int_after(s, "ran for ");
+	if (scan_eat(&s, "ran for "))
+		scan_int(&s, &t.ran_ms);
+	else if (!text_has(s.p, l->end, "timed out") && !text_has(l->text, at, "timeout"))
+		return LOG_GO_ON;
+	t.seq = sane_seq(w.seq);
+	t.signature = testimony_signature(g->t, &w.signature);
+	t.timeout_ms = w.timeout_ms;
 	say_timeout(g, l, &t);
 	return LOG_TOOK;
 }
@@ -266,16 +291,14 @@ static enum log_took on_enqueued(struct log *g, struct log_line *l, const char *
 	int64_t seq = -1;
 
 	(void)a;
-	if (text_has_any(l->text, at, "this local rank") ||
-	    text_has_any(l->text, at, "timeout signal"))
+	if (text_has(l->text, at, "this local rank") || text_has(l->text, at, "timeout signal"))
 		kind = SAY_DUMP_LOCAL;
-	else if (text_has_any(l->text, at, "dump signal") ||
-		 text_has_any(l->text, at, "another rank"))
+	else if (text_has(l->text, at, "dump signal") || text_has(l->text, at, "another rank"))
 		kind = SAY_DUMP_SIGNAL;
 	t = speaker(g, l, at, kind);
-	if (!scan_to_any(&s, "work: ") || !scan_int(&s, &t.seq))
-		return LOG_GO_ON;
-	if (scan_to_any(&s, "completed") && scan_to_any(&s, "work: "))
+	if (!scan_to(&s, "work: ") || !scan_int(&s, &t.seq))
+		return log_hold(g, l) ? LOG_TOOK : LOG_GO_ON;
+	if (scan_to(&s, "completed") && scan_to(&s, "work: "))
 		scan_int(&s, &t.value);
 	t.seq = sane_seq(t.seq);
 	t.value = sane_seq(t.value);
@@ -293,12 +316,26 @@ static enum log_took on_enqueued(struct log *g, struct log_line *l, const char *
 	return LOG_TOOK;
 }
 
+/* Words that others must follow: "failure detected by watchdog at work sequence id: 3 PG status:"
+ */
+static enum log_took on_beginning(struct log *g, struct log_line *l, const char *at,
+				  const struct log_anchor *a)
+{
+	if (text_has(at, l->end, a->what) || !log_hold(g, l))
+		return LOG_GO_ON;
+	return LOG_TOOK;
+}
+
 /* Words that say it all: the row's kind. */
 static enum log_took on_words(struct log *g, struct log_line *l, const char *at,
 			      const struct log_anchor *a)
 {
-	struct saying t = speaker(g, l, at, a->kind);
+	struct saying t;
 
+	/* The counters behind it say the same and more. */
+	if (text_has(at, l->end, "ast enqueued NCCL work:"))
+		return LOG_GO_ON;
+	t = speaker(g, l, at, a->kind);
 	if (a->what)
 		t.what = log_name(g, a->what);
 	log_say(g, l, &t);
@@ -537,20 +574,17 @@ static enum log_took on_mismatch(struct log *g, struct log_line *l, const char *
 	t.what = log_name(g, "collective mismatch");
 	while (scan_to(&s, "ank ")) {
 		struct saying state = saying_of(SAY_DESYNC_STATE);
-		struct scan in;
+		struct work w;
 
-		if (!scan_digits(&s, &state.peer) || !scan_eat(&s, " is running collective: "))
+		if (!scan_digits(&s, &state.peer) || !scan_eat(&s, " is running collective: ") ||
+		    !scan_to(&s, "("))
 			continue;
-		in = s;
-		if (scan_to(&s, "ank "))
-			s.p -= 4;
-		else
-			s.p = s.end;
-		in.end = s.p;
+		w = work_of(g, &s);
 		state.rank = reporter;
-		state.seq = int_after(in, "SequenceNumber=");
+		state.seq = sane_seq(w.seq);
 		state.value = 1;
-		state.signature = signature_of(g, in);
+		if (w.op)
+			state.signature = testimony_signature(g->t, &w.signature);
 		log_say(g, l, &state);
 	}
 	log_say(g, l, &t);
@@ -564,6 +598,9 @@ const struct log_anchor log_c10d_anchors[] = {
 	{ "workrccl(", on_work, 0, NULL, 0 },
 	{ "workmccl(", on_work, 0, NULL, 0 },
 	{ "workeccl(", on_work, 0, NULL, 0 },
+	{ "watchdog caught collective operation timeout:", on_beginning, 0, "Work", 0 },
+	{ "detected by watchdog at work", on_beginning, 0, "last enqueued", 0 },
+	{ "timeout at nccl work:", on_beginning, 0, "last enqueued", 0 },
 	{ "last enqueued", on_enqueued, 0, NULL, 0 },
 	{ "observed flight recorder dump signal", on_words, SAY_DUMP_SIGNAL, NULL, 0 },
 	{ "detected a collective timeout from another rank", on_words, SAY_DUMP_SIGNAL, NULL, 0 },

@@ -140,6 +140,8 @@ static const struct {
 	{ "RendezvousConnectionError", SAY_RENDEZVOUS, NULL, -1 },
 	{ "RendezvousClosedError", SAY_RENDEZVOUS, NULL, -1 },
 	{ "ConnectionResetError", SAY_PEER_LOST, NULL, -1 },
+	{ "ActorDiedError", SAY_PEER_LOST, NULL, -1 }, /* the driver's view of an actor's end */
+	{ "RayActorError", SAY_PEER_LOST, NULL, -1 },
 	{ "BrokenPipeError", SAY_PEER_LOST, NULL, -1 },
 };
 
@@ -159,12 +161,33 @@ static void signal_of(struct scan s, struct saying *say)
 		scan_int(&s, &say->value);
 }
 
+/* Messages whose words are found by themselves, wherever they stand (log_c10d.c). */
+static bool is_told_elsewhere(const char *p, const char *end)
+{
+	static const char *const words[] = {
+		"OpType=",
+		"is setting up NCCL communicator",
+		"recvValue failed",
+		"NCCL communicator was aborted",
+		"recvVector failed",
+		"failed to pass monitoredBarrier",
+		"sendBytes failed",
+		"Failed to recv, got 0 bytes",
+		"last enqueued work",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (text_has(p, end, words[i]))
+			return true;
+	return false;
+}
+
 /* Fills what an exception's line says; false: it is to be left out. */
 static bool exception_of(struct log *g, const char *p, const char *end, struct saying *s)
 {
 	struct scan type = type_of(p, end);
 
-	if (type.p == type.end || is_launchers(type))
+	if (type.p == type.end || is_launchers(type) || is_told_elsewhere(type.end, end))
 		return false;
 	*s = saying_of(SAY_EXCEPTION);
 	s->what = testimony_name(g->t, type.p, scan_left(&type));
@@ -303,7 +326,7 @@ static bool frame_line(struct log *g, struct log_traceback *tb, struct log_line 
 			tb->more--;
 		else
 			traceback_close(g, tb);
-		return true;
+		return false;
 	}
 	s.rank = rank;
 	log_fill(g, l, &s);
@@ -450,6 +473,8 @@ static enum log_took on_words(struct log *g, struct log_line *l, const char *at,
 	struct saying s = saying_of(a->kind);
 
 	(void)at;
+	if (g->exception_line == l->number) /* the exception has said it */
+		return LOG_GO_ON;
 	s.value = a->value;
 	if (a->what)
 		s.what = log_name(g, a->what);
@@ -645,6 +670,45 @@ static enum log_took on_killing(struct log *g, struct log_line *l, const char *a
 	return LOG_TOOK;
 }
 
+/* "Worker IP address: 10.1.2.3 Worker port: 10258 Worker PID: 1008813 Worker exit type: .." */
+static enum log_took on_worker(struct log *g, struct log_line *l, const char *at,
+			       const struct log_anchor *a)
+{
+	struct scan s = scan_of(at + strlen(a->word), l->end), head = scan_of(l->text, at), ip;
+	struct saying t = saying_of(SAY_EXIT);
+
+	if (!scan_int(&s, &t.pid))
+		return LOG_GO_ON;
+	if (scan_to(&head, "IP address: ")) {
+		for (ip = head; head.p < head.end && *head.p != ' '; head.p++)
+			;
+		t.host = testimony_name(g->t, ip.p, (size_t)(head.p - ip.p));
+	}
+	log_say(g, l, &t);
+	return LOG_TOOK;
+}
+
+/* "slurm_script: line 28:  8156 Killed    python3 main.py", as a shell says it; or only "Killed" */
+static enum log_took on_shell(struct log *g, struct log_line *l, const char *at,
+			      const struct log_anchor *a)
+{
+	struct saying t = saying_of(SAY_EXIT);
+	const char *p = at;
+	struct scan s;
+
+	while (p > l->start && p[-1] == ' ')
+		p--;
+	while (p > l->start && is_digit(p[-1]))
+		p--;
+	s = scan_of(p, at);
+	if (!text_has(l->start, p, ": line ") || !scan_int(&s, &t.pid))
+		if (at != l->text || at + strlen(a->word) < l->end)
+			return LOG_GO_ON;
+	t.value = a->value;
+	log_say(g, l, &t);
+	return LOG_TOOK;
+}
+
 const struct log_anchor log_crash_anchors[] = {
 	{ "traceback (most recent call last)", on_traceback, 0, NULL, 0 },
 	{ "runtimeerror", on_exception, 0, NULL, 0 },
@@ -685,6 +749,12 @@ const struct log_anchor log_crash_anchors[] = {
 	{ "fatal python error:", on_words, SAY_FATAL, "fatal Python error", -1 },
 	{ "caught signal 11", on_words, SAY_FATAL, "segmentation fault", 11 },
 	{ "caught signal 7", on_words, SAY_FATAL, "bus error", 7 },
+	{ "killed", on_shell, 0, NULL, -9 },
+	{ "terminated", on_shell, 0, NULL, -15 },
+	{ "aborted", on_shell, 0, NULL, -6 },
+	{ "worker pid: ", on_worker, 0, NULL, 0 },
+	{ "actordiederror", on_exception, 0, NULL, 0 },
+	{ "rayactorerror", on_exception, 0, NULL, 0 },
 	{ "segmentation fault", on_words, SAY_FATAL, "segmentation fault", 11 },
 	{ "bus error", on_words, SAY_FATAL, "bus error", 7 },
 	{ "cuda error:", on_meaning, 0, NULL, 0 },

@@ -145,6 +145,39 @@ static enum log_took on_xid(struct log *g, struct log_line *l, const char *at,
 	return LOG_TOOK;
 }
 
+/* Newer drivers say it without a number. */
+static enum log_took on_off_bus(struct log *g, struct log_line *l, const char *at,
+				const struct log_anchor *a)
+{
+	struct saying t = saying_of(SAY_GPU_ERROR);
+
+	(void)a;
+	if (!text_has(l->start, at, "NVRM") && !text_has(l->start, at, "GPU"))
+		return LOG_GO_ON;
+	t.value = 79;
+	t.what = log_name(g, "Xid 79");
+	log_say(g, l, &t);
+	return LOG_TOOK;
+}
+
+/* "[ERROR] 2024-07-03-19:45:13 (PID:62743, Device:11, RankID:43) ERR02005 DIST internal error" */
+static enum log_took on_ascend(struct log *g, struct log_line *l, const char *at,
+			       const struct log_anchor *a)
+{
+	struct scan s = scan_of(at + strlen(a->word), l->end), head = scan_of(l->start, at);
+	struct saying t = saying_of(SAY_FATAL);
+
+	if (!scan_int(&s, &t.rank) || !text_has(s.p, l->end, "ERR"))
+		return LOG_GO_ON;
+	if (scan_to(&head, "PID:"))
+		scan_int(&head, &t.pid);
+	if (scan_to(&head, "Device:"))
+		scan_int(&head, &t.gpu);
+	t.what = log_name(g, "internal error");
+	log_say(g, l, &t);
+	return LOG_TOOK;
+}
+
 /* "Out of memory: Killed process 12345 (python3)", "Memory cgroup out of memory: Killed process .."
  */
 static enum log_took on_oom(struct log *g, struct log_line *l, const char *at,
@@ -178,9 +211,10 @@ static enum log_took on_mlx(struct log *g, struct log_line *l, const char *at,
 	for (size_t i = 0; i < ARRAY_SIZE(port_trouble); i++) {
 		if (!text_has(at, l->end, port_trouble[i]))
 			continue;
-		s.p += strlen(a->word);
-		scan_blanks(&s);
-		for (name = s.p; s.p < s.end && (is_host(*s.p) || *s.p == ':'); s.p++)
+		s.p += strlen(a->word); /* "0000:5e:00.0: mlx5_5: ..", or without the second */
+		for (name = s.p; scan_to(&s, "mlx5_");)
+			name = s.p - strlen("mlx5_");
+		for (s.p = name; s.p < s.end && *s.p != ' '; s.p++)
 			;
 		while (s.p > name && s.p[-1] == ':')
 			s.p--;
@@ -248,6 +282,8 @@ const struct log_anchor log_host_anchors[] = {
 	{ "oom_kill event", on_words, SAY_OUT_OF_MEMORY, "host memory", 1 },
 	{ "oom-kill event", on_words, SAY_OUT_OF_MEMORY, "host memory", 1 },
 	{ "nvrm: xid", on_xid, 0, NULL, 0 },
+	{ "fallen off the bus", on_off_bus, 0, NULL, 0 },
+	{ "rankid:", on_ascend, 0, NULL, 0 },
 	{ "out of memory: kill", on_oom, 0, NULL, 0 },
 	{ "mlx5_core ", on_mlx, 0, NULL, 0 },
 	{ "segfault at ", on_segfault, 0, NULL, 0 },

@@ -18,6 +18,9 @@
 #define LOG_BARS_MAX	       64u		  /* bars of data work told apart */
 #define LOG_DESYNC_REPORTS_MAX 16u		  /* taken whole; of further ones only who lags */
 #define LOG_PREFIXES_MAX       12u		  /* of one line */
+#define LOG_PARTIAL_MAX	       ((size_t)4096)	  /* of a known text that breaks off */
+#define LOG_PARTIAL_LINES      3u		  /* in which it must be complete */
+#define LOG_PAD		       ((size_t)128)	  /* readable bytes behind a text: line ends */
 #define LOG_TIMEOUTS_MAX       65536u		  /* waiting for the line that names their group */
 
 /* --- steps through a text --- */
@@ -40,19 +43,64 @@ static inline size_t scan_left(const struct scan *s)
 {
 	return (size_t)(s->end - s->p);
 }
+/* Never negative: a word may end in the blanks that were taken off the line's end. */
 static inline struct scan scan_of(const char *p, const char *end)
 {
-	return (struct scan){ p, end };
+	return (struct scan){ p < end ? p : end, end };
 }
-bool scan_at(const struct scan *s, const char *word); /* does it go on with word? */
-bool scan_eat(struct scan *s, const char *word);      /* steps over word if it does */
-bool scan_eat_any(struct scan *s, const char *word);  /* the same in any case of letters */
-bool scan_to(struct scan *s, const char *word);	      /* behind the next word; else unmoved */
-bool scan_to_any(struct scan *s, const char *word);   /* the same in any case of letters */
-void scan_blanks(struct scan *s);		      /* blanks and tabs */
-bool scan_digits(struct scan *s, int64_t *ret);	      /* plain digits, at most 18 of them */
-bool scan_int(struct scan *s, int64_t *ret);	      /* with a sign; beyond 64 bits: -1 */
-bool scan_double(struct scan *s, double *ret);	      /* 1,234.5e-6, nan, inf */
+static inline char to_lower(char c)
+{
+	return (char)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
+}
+/* Does it go on with word? Inline, so that the length of a word in the source is no work. */
+static inline __attribute__((always_inline)) bool scan_at(const struct scan *s, const char *word)
+{
+	size_t n = strlen(word);
+
+	return scan_left(s) >= n && !memcmp(s->p, word, n);
+}
+/* Steps over word if it does. */
+static inline __attribute__((always_inline)) bool scan_eat(struct scan *s, const char *word)
+{
+	if (!scan_at(s, word))
+		return false;
+	s->p += strlen(word);
+	return true;
+}
+/* The same in any case of letters; word is in lower case. */
+static inline bool scan_eat_any(struct scan *s, const char *word)
+{
+	const char *p = s->p;
+
+	for (; *word; p++, word++)
+		if (p >= s->end || to_lower(*p) != *word)
+			return false;
+	s->p = p;
+	return true;
+}
+static inline void scan_blanks(struct scan *s)
+{
+	while (s->p < s->end && (*s->p == ' ' || *s->p == '\t'))
+		s->p++;
+}
+/* Plain digits, at most 18 of them. */
+static inline bool scan_digits(struct scan *s, int64_t *ret)
+{
+	const char *p = s->p;
+	int64_t v = 0;
+
+	for (; p < s->end && is_digit(*p) && p - s->p < 18; p++)
+		v = 10 * v + (*p - '0');
+	if (p == s->p || (p < s->end && is_digit(*p)))
+		return false;
+	s->p = p;
+	*ret = v;
+	return true;
+}
+bool scan_to(struct scan *s, const char *word);	    /* behind the next word; else unmoved */
+bool scan_to_any(struct scan *s, const char *word); /* the same in any case; word in lower case */
+bool scan_int(struct scan *s, int64_t *ret);	    /* with a sign; beyond 64 bits: -1 */
+bool scan_double(struct scan *s, double *ret);	    /* 1,234.5e-6, nan, inf */
 /* The ranks of "[0, 1, 5-7]" or "0, 1": how many, at most max in ret. */
 size_t scan_ranks(struct scan *s, int64_t *ret, size_t max);
 bool text_has(const char *p, const char *end, const char *word);     /* as written */
@@ -67,11 +115,12 @@ struct log_line {
 	int64_t rank;	    /* by a prefix that is sure: [rank3]: */
 	int64_t local_rank; /* [default3]: */
 	int64_t pid, gpu;
-	struct scan host; /* p == NULL: none */
-	int64_t time_ns;  /* -1: none; below: see log_time_yearless */
-	char level;	  /* 'I', 'W', 'E', 'F', 0: none said */
-	bool folded;	  /* Ray's "[repeated 46x across cluster]" */
-	bool ranked;	  /* [rank3]: stands in this line */
+	struct scan host;	       /* p == NULL: none */
+	struct scan rank_at, stamp_at; /* where rank and time_ns stand, if in digits of their own */
+	int64_t time_ns;	       /* -1: none; below: see log_time_yearless */
+	char level;		       /* 'I', 'W', 'E', 'F', 0: none said */
+	bool folded;		       /* Ray's "[repeated 46x across cluster]" */
+	bool ranked;		       /* [rank3]: stands in this line */
 };
 
 /* A traceback that is under way: identified by who prints it. */
@@ -110,6 +159,8 @@ struct log {
 	struct read_stats *stats;
 	struct log_words *words; /* the anchors of all parts; see log.c */
 	uint64_t number;	 /* of the current line */
+	struct log_line line;	 /* the one begun last, raw from here: */
+	const char *line_start, *line_end;
 	bool saw_ranked;	 /* some line says [rankN]: */
 	int64_t year;		 /* of the latest full stamp; -1 */
 	int64_t day_key, day_ns; /* the date converted last */
@@ -135,14 +186,22 @@ struct log {
 	bool step_terminated; /* srun said that it ends the step */
 	/* train */
 	struct testimony *progress[PROGRESS_SOURCES]; /* [FROM_LINES] is t */
+	struct log_shapes *shapes;
 	struct log_bar bars[LOG_BARS_MAX];
 	unsigned n_bars;
 	int64_t bar_total; /* of the first bar of steps without a title */
-	/* a line cut in the middle of a known text */
+	/* a known text that breaks off at a line's end */
 	char *partial;
 	size_t n_partial;
-	unsigned partial_lines;
-	char *scratch; /* LOG_LINE_MAX and a bit: a line without its colours */
+	uint64_t partial_number;
+	unsigned partial_tries;
+	bool holds;
+	/* a copy of a terminal, this wide; 0: none */
+	size_t wrap_width, n_joined;
+	char *joined;
+	uint64_t joined_number;
+	bool joined_open, joined_edge; /* it goes on; it ends in one blank that may be its own */
+	char *scratch;		       /* LOG_LINE_MAX and a bit: a line without its colours */
 };
 
 enum log_took {
@@ -184,14 +243,29 @@ void log_fill(struct log *g, const struct log_line *l, struct saying *s);
 uint32_t log_text(struct log *g, const char *p, const char *end);
 uint32_t log_name(struct log *g, const char *s);
 
+/* --- log_wrap.c --- */
+
+typedef void (*log_line_fn)(struct log *g, const char *start, const char *end);
+/* The width at which the lines at a file's beginning are cut; 0: they are not. */
+size_t log_wrap_width(const char *buf, size_t len);
+/* A line of such a copy; whole ones are given to line. */
+void log_wrap_line(struct log *g, const char *p, const char *end, log_line_fn line);
+void log_wrap_flush(struct log *g, log_line_fn line);
+/* Keeps a line whose text breaks off for the next; false: it is no longer waited for. */
+bool log_hold(struct log *g, const struct log_line *l);
+bool log_hold_continues(struct log *g, const struct log_line *l, log_line_fn line);
+void log_hold_done(struct log *g, log_line_fn line); /* what is held is all there is */
+
 /* --- log_c10d.c --- */
 
 void log_c10d_done(struct log *g);
-/* Is this watchdog text cut off? */
-bool log_c10d_partial(const char *at, const char *end);
 /* "PG ID 0 PG GUID 0(default_pg) Rank 3": the last such tag in front of at. */
 bool log_c10d_tag(struct log *g, const char *start, const char *at, uint32_t *group,
 		  int64_t *local_rank);
+
+/* --- log_nccl.c --- */
+
+void log_nccl_done(struct log *g);
 
 /* --- log_crash.c --- */
 
@@ -204,3 +278,17 @@ bool log_classify(struct log *g, const char *p, const char *end, struct saying *
 /* --- log_train.c --- */
 
 void log_train_done(struct log *g);
+void log_progress_say(struct log *g, enum progress_source source, const struct progress_line *p);
+
+/* --- log_shape.c --- */
+
+/* A line of progress and where its numbers stand; p == NULL: not there. */
+struct progress_found {
+	struct progress_line p;
+	enum progress_source source;
+	struct scan step, ms, tokens, loss; /* step: with what stands around it and the total */
+	double ms_scale;
+};
+void log_shape_learn(struct log *g, const struct log_line *l, const struct progress_found *f);
+/* Takes a line that differs from one learnt in its digits only. */
+bool log_shape_take(struct log *g, const char *start, const char *end, uint64_t number);

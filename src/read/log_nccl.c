@@ -175,3 +175,31 @@ const struct log_anchor log_nccl_anchors[] = {
 	{ "got async event", on_ib, 0, NULL, 0 }, { "got async fatal event", on_ib, 0, NULL, 0 },
 	{ "init complete", on_init, 0, NULL, 0 }, { NULL, NULL, 0, NULL, 0 },
 };
+
+/*
+ * A rank of a communicator is the job's if the communicator is the only one of its size and none
+ * is larger: then it holds all ranks, as far as the log shows.
+ */
+void log_nccl_done(struct log *g)
+{
+	int64_t size = 1;
+	uint32_t world = NO_ID;
+
+	for (uint32_t i = 0; i < g->t->groups.n; i++)
+		if (g->t->groups.v[i].size > size) {
+			size = g->t->groups.v[i].size;
+			world = i;
+		} else if (g->t->groups.v[i].size == size) {
+			world = NO_ID;
+		}
+	if (world == NO_ID || size < g->t->world_size)
+		return;
+	for (size_t i = 0; i < g->t->sayings.n; i++) {
+		struct saying *s = &g->t->sayings.v[i];
+
+		if (s->kind == SAY_HELLO && s->group == world && s->rank < 0) {
+			s->rank = s->local_rank;
+			s->value = size;
+		}
+	}
+}

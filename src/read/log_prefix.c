@@ -294,8 +294,10 @@ static bool bracket_rank(struct log *g, struct log_line *l, struct scan *s)
 		return false;
 	scan_eat(&q, ":");
 	scan_blanks(&q);
+	l->rank_at = q;
 	if (!scan_digits(&q, &v) || !scan_eat(&q, "]"))
 		return false;
+	l->rank_at.end = q.p - 1;
 	scan_eat(&q, ":");
 	l->rank = v;
 	l->ranked = g->saw_ranked = true;
@@ -337,7 +339,9 @@ static bool bracket_stamp(struct log *g, struct log_line *l, struct scan *s)
 
 	q.p++;
 	scan_blanks(&q);
+	l->stamp_at = q;
 	if (log_stamp(g, &q, &ns)) {
+		l->stamp_at.end = q.p;
 		if (!to_bracket(&q, 40))
 			return false;
 		l->time_ns = ns;
@@ -501,6 +505,7 @@ static bool eat_number(struct log *g, struct log_line *l, struct scan *s)
 
 	if (log_stamp(g, &q, &ns)) {
 		l->time_ns = ns;
+		l->stamp_at = scan_of(s->p, q.p);
 		*s = q;
 		eat_separators(l, s);
 		return true;

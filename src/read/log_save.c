@@ -127,8 +127,12 @@ static enum log_took on_checkpoint(struct log *g, struct log_line *l, const char
 		return LOG_GO_ON;
 	if (text_has_any(at, l->end, " done") || text_has_any(at, l->end, "is ready now") ||
 	    text_has_any(at, l->end, "complete") || text_has_any(at, l->end, "saved") ||
-	    text_has_any(at, l->end, "written"))
+	    text_has_any(at, l->end, "written") || text_has_any(at, l->end, "finalized") ||
+	    text_has_any(at, l->end, "save duration"))
 		return say_save(g, l, SAY_SAVE_END);
+	if (text_has_any(at, l->end, "save request for") ||
+	    text_has_any(l->text, at, "scheduled") || text_has_any(l->text, at, "start sav"))
+		return say_save(g, l, SAY_SAVE_BEGIN);
 	return LOG_GO_ON;
 }
 

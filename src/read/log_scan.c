@@ -4,42 +4,6 @@
 
 #include "read/log_internal.h"
 
-static char lower(char c)
-{
-	return (char)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
-}
-
-bool scan_at(const struct scan *s, const char *word)
-{
-	size_t n = strlen(word);
-
-	return scan_left(s) >= n && !memcmp(s->p, word, n);
-}
-
-bool scan_eat(struct scan *s, const char *word)
-{
-	if (!scan_at(s, word))
-		return false;
-	s->p += strlen(word);
-	return true;
-}
-
-static bool at_any(const char *p, const char *end, const char *word)
-{
-	for (; *word; p++, word++)
-		if (p >= end || lower(*p) != lower(*word))
-			return false;
-	return true;
-}
-
-bool scan_eat_any(struct scan *s, const char *word)
-{
-	if (!at_any(s->p, s->end, word))
-		return false;
-	s->p += strlen(word);
-	return true;
-}
-
 bool scan_to(struct scan *s, const char *word)
 {
 	size_t n = strlen(word);
@@ -53,11 +17,12 @@ bool scan_to(struct scan *s, const char *word)
 
 static const char *find_any(const char *p, const char *end, const char *word)
 {
-	char first = lower(*word);
+	for (; p < end; p++) {
+		struct scan s = scan_of(p, end);
 
-	for (; p < end; p++)
-		if (lower(*p) == first && at_any(p, end, word))
+		if (to_lower(*p) == *word && scan_eat_any(&s, word))
 			return p;
+	}
 	return NULL;
 }
 
@@ -79,26 +44,6 @@ bool text_has(const char *p, const char *end, const char *word)
 bool text_has_any(const char *p, const char *end, const char *word)
 {
 	return find_any(p, end, word);
-}
-
-void scan_blanks(struct scan *s)
-{
-	while (s->p < s->end && (*s->p == ' ' || *s->p == '\t'))
-		s->p++;
-}
-
-bool scan_digits(struct scan *s, int64_t *ret)
-{
-	const char *p = s->p;
-	int64_t v = 0;
-
-	for (; p < s->end && is_digit(*p) && p - s->p < 18; p++)
-		v = 10 * v + (*p - '0');
-	if (p == s->p || (p < s->end && is_digit(*p)))
-		return false;
-	s->p = p;
-	*ret = v;
-	return true;
 }
 
 bool scan_int(struct scan *s, int64_t *ret)
@@ -149,11 +94,15 @@ bool scan_double(struct scan *s, double *ret)
 	struct scan e;
 
 	p += minus;
-	if (at_any(p, s->end, "nan") || at_any(p, s->end, "inf")) {
-		*ret = lower(*p) == 'n' ? (double)NAN
-		       : minus		? -(double)INFINITY
-					: (double)INFINITY;
-		s->p = p + 3;
+	if (p < s->end && !is_digit(*p)) {
+		e = scan_of(p, s->end);
+		if (scan_eat_any(&e, "nan"))
+			*ret = (double)NAN;
+		else if (scan_eat_any(&e, "inf"))
+			*ret = minus ? -(double)INFINITY : (double)INFINITY;
+		else
+			return false;
+		s->p = e.p;
 		return true;
 	}
 	for (; p < s->end; p++) {

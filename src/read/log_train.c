@@ -76,64 +76,86 @@ static const struct key *key_at(const char *p, const char *end)
 	return NULL;
 }
 
-/* The number behind a word: "loss: 5.7", "loss': 5.7", "loss=5.7", "Loss 2.99 (4.02)" */
-static bool value_at(struct scan *s, double *ret)
-{
-	while (s->p < s->end && (*s->p == ' ' || *s->p == ':' || *s->p == '=' || *s->p == '\'' ||
-				 *s->p == '"' || *s->p == '\t'))
-		s->p++;
-	return scan_double(s, ret);
-}
-
 /* "train_time", "data_time", "total time": of something else than the step */
 static bool is_other_time(const char *start, const char *at)
 {
 	return at > start && (at[-1] == '_' || at[-1] == '-' || at[-1] == '.');
 }
 
-static void take_time(struct scan *s, enum field f, double v, double *ret_ms)
+static void take_time(struct scan *s, struct scan number, enum field f, double v,
+		      struct progress_found *f_)
 {
 	scan_blanks(s);
-	if (!(v >= 0 && v < 1e12) || !isnan(*ret_ms))
+	if (!(v >= 0 && v < 1e12) || !isnan(f_->p.step_ms))
 		return;
-	if (f == F_MS || scan_at(s, "ms") || scan_at(s, "milli"))
-		*ret_ms = v;
-	else
-		*ret_ms = v * 1e3;
+	f_->ms_scale = f == F_MS || scan_at(s, "ms") || scan_at(s, "milli") ? 1 : 1e3;
+	f_->p.step_ms = v * f_->ms_scale;
+	f_->ms = number;
+}
+
+/* The number behind a word; where it stands goes to ret_at. */
+static bool number_at(struct scan *s, double *ret, struct scan *ret_at)
+{
+	const char *p;
+
+	while (s->p < s->end && (*s->p == ' ' || *s->p == ':' || *s->p == '=' || *s->p == '\'' ||
+				 *s->p == '"' || *s->p == '\t'))
+		s->p++;
+	p = s->p;
+	if (!scan_double(s, ret))
+		return false;
+	*ret_at = scan_of(p, s->p);
+	return true;
+}
+
+/* "learning rate: 3E-4", "grad_norm: 0.5": a number belongs to the word. */
+static bool digit_soon(const struct scan *s)
+{
+	const char *end = scan_left(s) > 24 ? s->p + 24 : s->end;
+
+	for (const char *p = s->p; p < end; p++)
+		if (is_digit(*p))
+			return true;
+	return false;
 }
 
 /* All that stands in the line; how many of the words. */
-static unsigned take_fields(const char *start, const char *end, struct progress_line *p)
+static unsigned take_fields(const char *start, const char *end, struct progress_found *f)
 {
 	unsigned n = 0;
 	bool letter = false;
 
 	for (const char *at = start; at < end; at++) {
 		bool was = letter;
+		struct scan s, number;
 		const struct key *k;
-		struct scan s;
 		double v;
 
 		letter = is_alpha(*at);
 		if (!letter || was || !(k = key_at(at, end)))
 			continue;
+		if (k->field == F_TIME && k->word[1] == 'i' && is_other_time(start, at))
+			continue;
 		s = scan_of(at + strlen(k->word), end);
-		n++;
-		if (k->field == F_TIME && k->word[1] == 'i' && is_other_time(start, at)) {
-			n--;
+		while (k->field == F_TOKENS && s.p < s.end && (is_alpha(*s.p) || *s.p == '/'))
+			s.p++;
+		at += strlen(k->word) - 1;
+		if (k->field == F_BESIDE) {
+			n += digit_soon(&s) || strchr(k->word, '/');
 			continue;
 		}
-		if (k->field == F_TOKENS) {
-			while (s.p < s.end && (is_alpha(*s.p) || *s.p == '/'))
-				s.p++;
-			if (value_at(&s, &v) && v >= 0 && isnan(p->tokens_per_s))
-				p->tokens_per_s = v;
-		} else if (k->field == F_LOSS && value_at(&s, &v)) {
-			p->loss = isnan(p->loss) ? v : p->loss;
-		} else if (k->field != F_BESIDE && k->field != F_LOSS && value_at(&s, &v)) {
-			take_time(&s, k->field, v, &p->step_ms);
+		if (!number_at(&s, &v, &number))
+			continue;
+		n++;
+		if (k->field == F_TOKENS && v >= 0 && isnan(f->p.tokens_per_s)) {
+			f->p.tokens_per_s = v;
+			f->tokens = number;
+		} else if (k->field == F_LOSS && !f->loss.p) {
+			f->p.loss = v;
+			f->loss = number;
+		} else if (k->field != F_TOKENS && k->field != F_LOSS) {
+			take_time(&s, number, k->field, v, f);
 		}
-		at += strlen(k->word) - 1;
 	}
 	return n;
 }
@@ -147,14 +169,19 @@ static struct testimony *progress_in(struct log *g, enum progress_source source)
 	return g->progress[source];
 }
 
+void log_progress_say(struct log *g, enum progress_source source, const struct progress_line *p)
+{
+	g->stats->events++;
+	testimony_progress(progress_in(g, source), p);
+}
+
 static void say_progress(struct log *g, const struct log_line *l, enum progress_source source,
 			 struct progress_line *p)
 {
 	p->rank = l->rank >= 0 ? l->rank : g->t->rank;
 	p->time_ns = l->time_ns >= 0 ? l->time_ns : -1;
 	p->line = l->number;
-	g->stats->events++;
-	testimony_progress(progress_in(g, source), p);
+	log_progress_say(g, source, p);
 }
 
 /* "  10/ 500", " 1,234 / 10,000"; total stays where there is none. */
@@ -199,26 +226,28 @@ static enum log_took on_step(struct log *g, struct log_line *l, const char *at,
 			     const struct log_anchor *a)
 {
 	struct scan s = scan_of(at + strlen(a->word), l->end);
-	struct progress_line p = progress_line_unknown();
-	enum progress_source source = FROM_LINES;
+	struct progress_found f = { .p = progress_line_unknown(), .ms_scale = 1 };
 
-	if (!step_at(&s, &p.step, &p.total) || (s.p < s.end && *s.p == '%'))
+	f.source = FROM_LINES;
+	if (!step_at(&s, &f.p.step, &f.p.total) || (s.p < s.end && *s.p == '%'))
 		return LOG_GO_ON;
-	if (!take_fields(l->text, l->end, &p))
+	if (scan_left(&s) > 1 && *s.p == '.' && is_digit(s.p[1])) /* "STEP 1809655.0 ON r6i4n3" */
 		return LOG_GO_ON;
-	if (is_engines(at, l->end)) {
-		source = FROM_ENGINE;
-		if (l->rank < 0 && l->text[0] == '[')
-			l->rank = -1;
-	}
-	say_progress(g, l, source, &p);
+	if (!take_fields(l->text, l->end, &f))
+		return LOG_GO_ON;
+	if (is_engines(at, l->end))
+		f.source = FROM_ENGINE;
+	say_progress(g, l, f.source, &f.p);
 	/* "step 500: train loss 2.1, val loss 2.2" is an evaluation as well. */
 	if (text_has(s.p, l->end, "val loss") || text_has(s.p, l->end, "val_loss")) {
 		struct saying t = saying_of(SAY_EVALUATION);
 
-		t.value = p.step;
+		t.value = f.p.step;
 		log_say(g, l, &t);
+		return LOG_TOOK;
 	}
+	f.step = scan_of(at + strlen(a->word), s.p);
+	log_shape_learn(g, l, &f);
 	return LOG_TOOK;
 }
 
@@ -229,12 +258,13 @@ static enum log_took on_epoch_step(struct log *g, struct log_line *l, const char
 {
 	static const char *const words[] = { "step", "iteration", "iter", "batch" };
 	struct scan s = scan_of(at + strlen(a->word), l->end);
-	struct progress_line p = progress_line_unknown();
+	struct progress_found f = { .p = progress_line_unknown(), .ms_scale = 1 };
+	struct progress_line *p = &f.p;
 	int64_t epochs = -1, total = -1;
 
 	if (scan_eat(&s, "("))
 		scan_to(&s, ")");
-	if (!step_at(&s, &p.epoch, &epochs))
+	if (!step_at(&s, &p->epoch, &epochs))
 		return LOG_GO_ON;
 	while (s.p < s.end && (*s.p == ']' || *s.p == ' ' || *s.p == ':' || *s.p == '|' ||
 			       *s.p == ',' || *s.p == '\t'))
@@ -242,15 +272,15 @@ static enum log_took on_epoch_step(struct log *g, struct log_line *l, const char
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
 		if (scan_eat_any(&s, words[i]))
 			break;
-	if (!step_at(&s, &p.epoch_at, &total) || total <= 0 || (s.p < s.end && *s.p == '%'))
+	if (!step_at(&s, &p->epoch_at, &total) || total <= 0 || (s.p < s.end && *s.p == '%'))
 		return LOG_GO_ON;
-	if (!take_fields(s.p, l->end, &p))
+	if (!take_fields(s.p, l->end, &f))
 		return LOG_GO_ON;
-	p.epoch_steps = total;
-	p.step = p.epoch * total + p.epoch_at;
-	if (p.epoch > STEP_MAX / total)
+	p->epoch_steps = total;
+	p->step = p->epoch * total + p->epoch_at;
+	if (p->epoch > STEP_MAX / total)
 		return LOG_GO_ON;
-	say_progress(g, l, FROM_LINES, &p);
+	say_progress(g, l, FROM_LINES, p);
 	return LOG_TOOK;
 }
 
@@ -359,7 +389,8 @@ static void say_bar(struct log *g, const struct log_line *l, const struct bar *b
 static enum log_took on_bar(struct log *g, struct log_line *l, const char *at,
 			    const struct log_anchor *a)
 {
-	struct progress_line p = progress_line_unknown();
+	struct progress_found f = { .p = progress_line_unknown(), .ms_scale = 1 };
+	struct progress_line *p = &f.p;
 	enum bar_kind kind = BAR_STEPS;
 	struct bar b;
 
@@ -386,18 +417,18 @@ static enum log_took on_bar(struct log *g, struct log_line *l, const char *at,
 		struct scan s = scan_of(b.title, b.title_end);
 
 		bar_rate(l, at, &b);
-		take_fields(at, l->end, &p);
-		p.step_ms = b.ms;
-		p.step = b.done;
-		p.total = b.total;
-		if (scan_to_any(&s, "epoch") && step_at(&s, &p.epoch, &p.total)) {
-			p.total = -1;
-			p.epoch_at = b.done;
-			p.epoch_steps = b.total;
-			if (p.epoch < STEP_MAX / (b.total + 1))
-				p.step = p.epoch * b.total + b.done;
+		take_fields(at, l->end, &f);
+		p->step_ms = b.ms;
+		p->step = b.done;
+		p->total = b.total;
+		if (scan_to_any(&s, "epoch") && step_at(&s, &p->epoch, &p->total)) {
+			p->total = -1;
+			p->epoch_at = b.done;
+			p->epoch_steps = b.total;
+			if (p->epoch < STEP_MAX / (b.total + 1))
+				p->step = p->epoch * b.total + b.done;
 		}
-		say_progress(g, l, FROM_BARS, &p);
+		say_progress(g, l, FROM_BARS, p);
 	}
 	return LOG_GO_ON; /* other words may follow on the same line */
 }
