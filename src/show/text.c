@@ -458,6 +458,36 @@ static void show_folder(const struct text *t, const char *path, size_t len)
 	page_text(&t->page, PAGE_PLAIN, "  in ", 5, shown);
 }
 
+/* "8 flight-recorder, 1 log" of those that were not listed. */
+static void add_formats(struct line *l, const struct report *r)
+{
+	struct {
+		const char *format;
+		size_t n;
+	} v[16];
+	size_t n = 0;
+	char text[32];
+
+	for (size_t i = 0; i < r->inputs.n; i++) {
+		const char *format = r->inputs.v[i].format ? r->inputs.v[i].format : "other";
+		size_t at = 0;
+
+		while (at < n && strcmp(v[at].format, format))
+			at++;
+		if (at == ARRAY_SIZE(v))
+			continue;
+		if (at == n) {
+			v[n].format = format;
+			v[n++].n = 0;
+		}
+		v[at].n++;
+	}
+	for (size_t i = 0; n > 1 && i < n; i++)
+		line_add(l, "%s%s %s", i ? ", " : " (", page_count(v[i].n, text), v[i].format);
+	if (n > 1)
+		line_add(l, ")");
+}
+
 /* Few inputs are listed; of many, those with a loss. totals: they were not said above. */
 static void show_read(const struct text *t, const struct coverage *c, bool totals)
 {
@@ -498,6 +528,8 @@ static void show_read(const struct text *t, const struct coverage *c, bool total
 			 plural(r->inputs.n - shown, "file", "files"));
 		if (shown)
 			line_add(&l, " more");
+		else
+			add_formats(&l, r);
 		line_add(&l, "; %s MB in all", page_number((double)bytes / 1e6, n));
 		page_text(&t->page, PAGE_PLAIN, "  ", 4, line_end(&l));
 		line_done(&l);
