@@ -3,7 +3,7 @@
 
 declare -gA _lockstep_options=(
 	[collect]="--help --out --redact"
-	[diagnose]="--all-ranks --help --json --layout --min-impact --ranks --steps"
+	[diagnose]="--all-ranks --events --help --json --layout --min-impact --ranks --steps"
 	[explain]="--help"
 	[export]="--help --ranks --steps"
 )

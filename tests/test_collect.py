@@ -224,6 +224,23 @@ class Collect(unittest.TestCase):
         self.assertEqual(read['collect.json']['format'], 'collected')
         self.assertNotIn('process.json', p.stderr)
 
+    def test_events_are_read_beside_it(self):
+        self.start(1)
+        self.collect(*self.pids())
+        events = self.dir / 'monitor.jsonl'
+        events.write_text(json.dumps({'time': time.time(), 'host': socket.gethostname(), 'text': 'NVRM: Xid (PCI:0000:3b:00): '
+                                      '79, pid=1, GPU has fallen off the bus.'}) + '\n')
+        p = subprocess.run([LOCKSTEP, 'diagnose', '--json', '--events', str(events), str(self.out)], capture_output=True,
+                           text=True, timeout=60)
+        report = json.loads(p.stdout)
+        read = {pathlib.Path(r['path']).name: r for r in report['read']}
+        self.assertEqual(read['monitor.jsonl']['format'], 'events')
+        self.assertEqual([f['cause'] for f in report['findings'] if f['severity'] == 'fault'][:1], ['gpu-error'])
+        p = subprocess.run([LOCKSTEP, 'diagnose', '--events', str(self.dir / 'none'), str(self.out)], capture_output=True,
+                           text=True, timeout=60)
+        self.assertEqual(p.returncode, 2, p.stderr)
+        self.assertIn('none', p.stderr)
+
     def test_statuses(self):
         self.assertEqual(subprocess.run([LOCKSTEP, 'collect', 'one'], capture_output=True).returncode, 64)
         self.assertEqual(subprocess.run([LOCKSTEP, 'collect', '--outt', 'x'], capture_output=True).returncode, 64)

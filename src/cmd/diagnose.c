@@ -11,7 +11,7 @@
 
 struct diagnose_args {
 	bool json, all_ranks;
-	const char *layout;
+	const char *layout, *events;
 	struct option_ranks ranks;
 	struct option_steps steps;
 	double min_impact;
@@ -28,6 +28,8 @@ static const struct option_row diagnose_options[] = {
 	{ "steps", 's', OPTION_STEPS, FIELD(steps), "A-B", "look at these steps only" },
 	{ "min-impact", 'm', OPTION_PCT, FIELD(min_impact), "PCT",
 	  "smallest slowdown that is a finding, in percent (default 5)" },
+	{ "events", 'e', OPTION_PATH, FIELD(events), "FILE",
+	  "what the monitoring said: JSON lines of time, host, text" },
 	{ 0 },
 };
 const struct option_spec diagnose_spec = {
@@ -143,28 +145,43 @@ static int show(struct join *j, const struct diagnose_args *args, char *const *p
 	return fflush(stdout) ? -EIO : 0;
 }
 
+/* The events are one path more: what they are is told from their content too. */
+static size_t paths_given(char **operands, size_t n, const char *events, char ***ret)
+{
+	char **paths = xcalloc(n + 2, sizeof(*paths));
+
+	for (size_t i = 0; i < n; i++)
+		paths[i] = operands[i];
+	if (events)
+		paths[n++] = (char *)(uintptr_t)events;
+	*ret = paths;
+	return n;
+}
+
 int diagnose_main(int argc, char **argv)
 {
 	struct diagnose_args args = { .steps = { -1, -1 }, .min_impact = 0.05 };
 	struct join_options options;
 	struct join join;
+	_cleanup_free_ char **paths = NULL;
 	int operands, status = command_line(&diagnose_spec, argc, argv, &args, &operands);
+	size_t n;
 
 	if (status >= 0)
 		goto out;
-	if (operands == argc) {
+	n = paths_given(argv + operands, (size_t)(argc - operands), args.events, &paths);
+	if (!n) {
 		complain("diagnose: of what? Give files or folders; see lockstep diagnose --help");
 		status = EXIT_USAGE;
 		goto out;
 	}
 	options = (struct join_options){ args.steps, args.ranks, args.layout, 0 };
-	join_paths(&join, argv + operands, (size_t)(argc - operands), &options);
+	join_paths(&join, paths, n, &options);
 	if (!layout_fits(join.job, args.layout)) {
 		status = EXIT_USAGE;
 	} else if (judge_all(&join, &args) < 0) {
 		status = EXIT_CANNOT_TELL;
-	} else if (judge_hang(&join.scene, &join.report),
-		   show(&join, &args, argv + operands, (size_t)(argc - operands)) < 0) {
+	} else if (judge_hang(&join.scene, &join.report), show(&join, &args, paths, n) < 0) {
 		complain("standard output: %s", strerror(errno));
 		status = EXIT_CANNOT_TELL;
 	} else {
