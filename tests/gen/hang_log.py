@@ -244,8 +244,6 @@ class Log:
         prefix = prefix or rng.choice(['none', 'none', 'rank', 'srun', 'default', 'ray'] if how != 'ranks' else ['none'])
         if prefix == 'default' and len(job.hosts) > 1 or self.framework == 'tqdm' and prefix == 'none':
             prefix = 'rank'
-        if version(self.torch) < (2, 2) and prefix in ('none', 'ray') and how != 'ranks':
-            prefix = 'rank'  # else nothing names the rank of an exception
         wrapped = rng.choice([0] * 7 + [120, 166])
         files, per_rank = {}, rng.choice(['logs/rank_{rank}.log', 'rank{rank}.err', 'logs/rank-{rank}/stderr.log'])
         for t, n, rank, text, prefixed, host in sorted(self.lines, key=lambda x: (x[0], x[1])):

@@ -111,7 +111,7 @@ class Scene:
         for r in range(job.world):
             program = [x for p in self.steps[r] for x in p] + self.epilogues.get(r, [])
             self.sim.add(r, program, rng.uniform(0, .003))
-            self.sim.ranks[r].queue = rng.choice([6, 20, 60])
+            self.sim.ranks[r].queue = rng.choice([6, 20, 60]) if self.sources != 'S' else 1000  # alone, a stack in the forward may be anything
         self.sim.run()
         self.stop = self.sim.last_time()
         gone = {r for r in range(job.world) if self.sim.ranks[r].stands[0] == 'gone'}
