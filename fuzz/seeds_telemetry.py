@@ -23,6 +23,8 @@ POWER = {
     "dmon_time": "#Date       Time        gpu    fb    sm\n 20240104   13:54:35      0    239     6\n",
     "dcgmi": "#Entity   GPUTL    POWER\nID                 W\nGPU 0     100      69.123\n",
     "table": TABLE,
+    "table_blank_end": TABLE + "   ",
+    "rule_end": "ROCm SMI\n====",
     "query": QUERY,
     "xml": "<nvidia_smi_log>\n<timestamp>Tue Jan 16 14:44:16 2024</timestamp>\n<gpu id=\"0:1:0.0\">\n<utilization>\n"
            "<gpu_util>100 %</gpu_util>\n</utilization>\n</gpu>\n</nvidia_smi_log>\n",

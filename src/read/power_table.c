@@ -280,12 +280,20 @@ static bool rocm_item(struct power_table *p, struct table_state *s, const char *
 	return true;
 }
 
+static bool is_rule(const char *p, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (p[i] != '=')
+			return false;
+	return true;
+}
+
 /* The lines around the rows: their rules and the names of the columns. */
 static bool rocm_frame(const char *line, size_t len)
 {
 	if (*line == '=')
 		return line_has(line, len, "ROCm S") || line_has(line, len, "Info =") ||
-		       strspn(line, "=") >= len || line_has(line, len, " ====");
+		       is_rule(line, len) || line_has(line, len, " ====");
 	return (line_has(line, len, "SCLK") && line_has(line, len, "GPU%")) ||
 	       line_starts(line, len, "(DID");
 }
@@ -440,7 +448,8 @@ bool power_table_sniff(const char *text, size_t len, const char *path)
 {
 	const char *p = text, *end = text + len, *line, *label;
 	unsigned lines = 0, ours = 0;
-	size_t n, label_len;
+	size_t n, label_len, inner_len;
+	const char *inner;
 	bool known = line_has(text, len, "NVIDIA-SMI") || line_has(text, len, "NVSMI LOG") ||
 		     line_has(text, len, "<nvidia_smi_log>") ||
 		     line_has(text, len, "ROCm System Management Interface") ||
@@ -459,7 +468,10 @@ bool power_table_sniff(const char *text, size_t len, const char *path)
 
 		line += prefix;
 		n -= prefix;
-		if (!n || strspn(line, " \t\r\n") >= n)
+		inner = line;
+		inner_len = n;
+		line_trim(&inner, &inner_len);
+		if (!inner_len)
 			continue;
 		lines++;
 		ours += power_table_line(table, line, n, host, -1) ||
