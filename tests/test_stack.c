@@ -140,6 +140,20 @@ static void prefixed_lines_of_many_speakers_are_kept_apart(void **state)
 	    "faulthandler rank 8\n  - main active gil: g@/x/a.py:5\n");
 }
 
+static void colours_marks_and_stamps_are_no_part_of_it(void **state)
+{
+	(void)state;
+	expect_stacks("a.txt",
+		      "\xef\xbb\xbf\033[1mProcess 7\033[0m: python t.py\n"
+		      "Thread \033[1;33m7\033[0m (idle): \"MainThread\"\n"
+		      "    \033[32mf\033[0m (\033[36mt.py\033[0m:1)\n",
+		      "py-spy pid 7\n  MainThread main: f@t.py:1\n");
+	expect_stacks("b.txt",
+		      "2024-10-17T12:42:29.123Z Thread 7 (idle): \"MainThread\"\n"
+		      "2024-10-17T12:42:29.123Z     f (t.py:1)\n",
+		      "py-spy pid 7\n  MainThread main: f@t.py:1\n");
+}
+
 static void faulthandler_lists_the_main_thread_last(void **state)
 {
 	(void)state;
@@ -445,6 +459,15 @@ static void bad_input_gives_an_answer_or_a_word(void **state)
 	assert_int_equal(k.t->frames.n, 1);
 	assert_int_equal(k.stats.skipped[SKIP_TOO_LONG], 1);
 	stack_told_done(&k);
+	/* A coloured line as long as the reader holds. */
+	memset(text, 'x', 131071);
+	text[5] = '\033';
+	text[131071 - 1] = 0;
+	strcat(text, "\nThread 7 (idle): \"MainThread\"\n    f (a.py:1)\n");
+	k = stack_told_steps("a.txt", text, strlen(text), 0);
+	assert_int_equal(k.status, 0);
+	assert_int_equal(k.t->frames.n, 1);
+	stack_told_done(&k);
 	/* A thread that never ends: cut, and counted. */
 	len = (size_t)sprintf(text, "Thread 7 (idle): \"MainThread\"\n");
 	for (int i = 0; i < 5000; i++)
@@ -510,6 +533,7 @@ int main(void)
 		cmocka_unit_test(headers_above_one_stack_are_so_many_processes),
 		cmocka_unit_test(headings_say_whose_stacks_follow),
 		cmocka_unit_test(prefixed_lines_of_many_speakers_are_kept_apart),
+		cmocka_unit_test(colours_marks_and_stamps_are_no_part_of_it),
 		cmocka_unit_test(faulthandler_lists_the_main_thread_last),
 		cmocka_unit_test(a_fatal_error_is_said_beside_its_stack),
 		cmocka_unit_test(gdb_with_and_without_threads),

@@ -24,6 +24,7 @@ struct stack_file {
 	uint64_t n_lines, n_taken, n_blank, first; /* first: the first line taken */
 	bool session;				   /* gdb's own words stand at its head */
 	bool prefixed;
+	char *plain_text; /* 2 * LINE_MAX_BYTES: as long as any line of the buffer */
 };
 
 /* --- names --- */
@@ -155,6 +156,41 @@ static bool take_prefix(struct text *t, struct text *prefix)
 	return true;
 }
 
+/* "2024-10-17T12:42:29.123Z ", as container logs have in front of each line. */
+static bool take_stamp(struct text *t)
+{
+	const char *p = t->p;
+
+	if (text_len(*t) < 20 || p[4] != '-' || p[7] != '-' || (p[10] != 'T' && p[10] != ' ') ||
+	    p[13] != ':' || p[16] != ':')
+		return false;
+	for (p += 17; p < t->end && (is_digit(*p) || strchr(".,Z+:", *p)) && *p; p++)
+		;
+	if (p == t->end || *p != ' ')
+		return false;
+	t->p = p + 1;
+	return true;
+}
+
+/* Without colours and a byte order mark; to has room for all of it. */
+static size_t plain_line(char *to, const char *p, const char *end)
+{
+	char *at = to;
+
+	if (end - p >= 3 && !memcmp(p, "\xef\xbb\xbf", 3))
+		p += 3;
+	while (p < end) {
+		if (*p != '\033' || p + 1 == end || p[1] != '[') {
+			*at++ = *p++;
+			continue;
+		}
+		for (p += 2; p < end && (is_digit(*p) || *p == ';'); p++)
+			;
+		p += p < end;
+	}
+	return (size_t)(at - to);
+}
+
 /* Whose lines a prefix marks. */
 static struct stack_speaker speaker_of(struct stack_file *f, struct text prefix)
 {
@@ -177,11 +213,20 @@ static struct stack_speaker speaker_of(struct stack_file *f, struct text prefix)
 
 static void take_line(struct stack_file *f, const char *line, size_t len)
 {
-	struct text t = { line, line + len }, prefix;
+	struct text t, prefix;
 	struct stack_speaker from;
 	struct stack_word w;
 
 	f->n_lines++;
+	if (memchr(line, '\033', len) || (f->n_lines == 1 && len && (unsigned char)*line == 0xef)) {
+		len = plain_line(f->plain_text, line, line + len);
+		line = f->plain_text;
+	}
+	t = (struct text){ line, line + len };
+	if (take_stamp(&t)) {
+		line = t.p;
+		len = text_len(t);
+	}
 	if (stack_lines_take(f->lines, &f->plain, line, len)) {
 		w = stack_word_of(line, len, false);
 		f->session |= w.kind == WORD_NOTE && len && *line == '[';
@@ -216,6 +261,7 @@ static void file_open(struct stack_file *f, const char *path)
 	f->t->pid = n.pid;
 	f->t->path = testimony_name(f->t, path, strlen(path));
 	f->lines = stack_lines_new(f->t, true);
+	f->plain_text = xmalloc(2 * LINE_MAX_BYTES);
 }
 
 /* --- sniffing --- */
@@ -245,6 +291,7 @@ bool stack_sniff(const char *text, size_t len, const char *path)
 	lines = f.n_lines - f.n_blank;
 	found = stack_lines_frames(f.lines) > 0 && (f.session || 2 * f.n_taken >= lines);
 	stack_lines_free(f.lines);
+	free(f.plain_text);
 	testimony_free(f.t);
 	return found;
 }
@@ -311,6 +358,7 @@ int stack_read(struct input *in, const char *path, struct testimony **ret, struc
 	stats->bytes = input_bytes_text(in);
 	stats->bytes_file = input_bytes_raw(in);
 	stack_lines_free(f.lines);
+	free(f.plain_text);
 	if (r < 0 || !f.t->stacks.n) {
 		testimony_free(f.t);
 		return r < 0 ? error_set(reterr, r, "%s", strerror(-r))
