@@ -118,6 +118,17 @@ static void json_lines_of_monitors(void **state)
 	    " 5\n  @1705416258.250 power=69 util=1\n");
 }
 
+static void json_of_gpustat(void **state)
+{
+	(void)state;
+	expect_gpus(
+	    "x.json", "gpu-json",
+	    "{\"hostname\": \"h01\", \"query_time\": \"2024-01-16T14:44:16.5\", \"gpus\": "
+	    "[\n {\"index\": 2, \"name\": \"NVIDIA H100\", \"temperature.gpu\": 30, "
+	    "\"utilization.gpu\": 100, \"power.draw\": 69, \"enforced.power.limit\": 700}\n]}\n",
+	    "h01 2\n  @1705416256.500 power=69 limit=700 util=1 c=30\n");
+}
+
 static void json_of_prometheus_api(void **state)
 {
 	(void)state;
@@ -278,6 +289,7 @@ int main(void)
 		cmocka_unit_test(json_of_rocm_smi),
 		cmocka_unit_test(json_of_amd_smi),
 		cmocka_unit_test(json_lines_of_monitors),
+		cmocka_unit_test(json_of_gpustat),
 		cmocka_unit_test(json_of_prometheus_api),
 		cmocka_unit_test(a_damaged_line_costs_itself_only),
 		cmocka_unit_test(hosts_in_file_names),

@@ -259,6 +259,31 @@ static void a_table_whose_lines_are_mixed_with_another_host(void **state)
 	    "h02 0\n   power=70 limit=700 util=0.01 mib=5 c=30\n");
 }
 
+static void gpustat_lines_and_their_heading(void **state)
+{
+	(void)state;
+	expect_gpus("x", "gpu-table",
+		    "h01                 Tue Jan 16 14:44:16 2024  550.54.15\n"
+		    "[0] NVIDIA H100 80GB HBM3 | 30'C, 100 %,   69 / 700 W |   508 / 81559 MB | "
+		    "alice(500M)\n"
+		    "[1] NVIDIA H100 80GB HBM3 | 31'C,   0 % |   4 / 81559 MB |\n",
+		    "h01 0\n  @1705416256.000 power=69 limit=700 util=1 mib=508 c=30\n"
+		    "h01 1\n  @1705416256.000 util=0 mib=4 c=31\n");
+}
+
+static void headings_name_the_host_below_them(void **state)
+{
+	(void)state;
+	expect_gpus("x", "gpu-table", "==> node-a1 <==\n" TABLE_OLD "### node-b2 ###\n" TABLE_OLD,
+		    "node-a1 0\n   power=66 limit=300 util=0.37 mib=1000 c=42\n"
+		    "node-b2 0\n   power=66 limit=300 util=0.37 mib=1000 c=42\n");
+	expect_gpus("x", "gpu-csv",
+		    "h01\nindex, power.draw [W]\n0, 69.00 W\n1, 70.00 W\n"
+		    "host: alpha\nindex, power.draw [W]\n0, 71.00 W\n1, 72.00 W\n",
+		    "h01 0\n   power=69\nh01 1\n   power=70\nalpha 0\n   power=71\n"
+		    "alpha 1\n   power=72\n");
+}
+
 static void query_takes_values_by_section(void **state)
 {
 	(void)state;
@@ -509,6 +534,8 @@ int main(void)
 		cmocka_unit_test(dmon_of_dcgmi),
 		cmocka_unit_test(tables_of_two_drivers_in_one_file),
 		cmocka_unit_test(a_table_whose_lines_are_mixed_with_another_host),
+		cmocka_unit_test(gpustat_lines_and_their_heading),
+		cmocka_unit_test(headings_name_the_host_below_them),
 		cmocka_unit_test(query_takes_values_by_section),
 		cmocka_unit_test(query_as_xml),
 		cmocka_unit_test(rocm_table_old_and_new),

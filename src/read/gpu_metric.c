@@ -223,6 +223,7 @@ static const struct gpu_metric_name names[] = {
 	{ "nodename", GPU_HOST, UNIT_NONE, 2 },
 	{ "rank", GPU_RANK, UNIT_NONE, 1 },
 	{ "globalrank", GPU_RANK, UNIT_NONE, 2 },
+	{ "querytime", GPU_TIME, UNIT_NONE, 2 },
 	{ "timestamp", GPU_TIME, UNIT_NONE, 2 },
 	{ "datetime", GPU_TIME, UNIT_NONE, 2 },
 	{ "epoch", GPU_TIME, UNIT_NONE, 1 },

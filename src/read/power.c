@@ -244,6 +244,42 @@ size_t power_prefix(const char *p, size_t len, const char **ret_label, size_t *r
 	return n + 2;
 }
 
+bool power_heading(const char *p, size_t len, const char **ret, size_t *ret_len)
+{
+	static const char *const words[] = { "hostname", "host", "node" };
+	struct part s = { p, len };
+	bool named = false;
+
+	if (len > 80)
+		return false;
+	while (s.len && strchr("=-#*>[]: \t", *s.p) && *s.p) {
+		s.p++;
+		s.len--;
+	}
+	while (s.len && strchr("=-#*<>[]: \t", s.p[s.len - 1]) && s.p[s.len - 1])
+		s.len--;
+	for (size_t i = 0; i < ARRAY_SIZE(words) && !named; i++) {
+		size_t n = strlen(words[i]);
+
+		named = s.len > n + 1 && !strncasecmp(s.p, words[i], n) && strchr(" :=", s.p[n]) &&
+			s.p[n];
+		for (; named && s.len > n && (n || strchr(" :=", *s.p)); n -= n > 0) {
+			s.p++;
+			s.len--;
+		}
+	}
+	if (s.len < 2 || s.len > 64 || is_digit(*s.p) || (!named && !has_letter_and_digit(s)))
+		return false;
+	for (size_t i = 0; i < s.len; i++)
+		if (!is_letter(s.p[i]) && !is_digit(s.p[i]) && s.p[i] != '-' && s.p[i] != '.')
+			return false;
+	if (is_plain_word(s))
+		return false;
+	*ret = s.p;
+	*ret_len = s.len;
+	return true;
+}
+
 uint32_t power_label_host(struct testimony *t, const char *label, size_t len)
 {
 	char text[96];

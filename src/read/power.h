@@ -57,5 +57,7 @@ int64_t power_gpu_of_path(const char *path);
  * with the space; 0: none. ret_label: the label alone.
  */
 size_t power_prefix(const char *p, size_t len, const char **ret_label, size_t *ret_label_len);
+/* "==> h01 <==", "### node3", "host: a": a line that says whose the lines below it are. */
+bool power_heading(const char *p, size_t len, const char **ret, size_t *ret_len);
 /* The host a label names: itself, or "task N" for a number. */
 uint32_t power_label_host(struct testimony *t, const char *label, size_t len);

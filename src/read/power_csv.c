@@ -393,10 +393,15 @@ static void take_line(struct csv_reader *r, const char *p, size_t len)
 {
 	struct csv_table table;
 	const char *label;
-	size_t label_len, prefix = power_prefix(p, len, &label, &label_len);
+	size_t label_len, prefix;
 	uint32_t host = NO_ID;
 	unsigned n;
 
+	if (power_heading(p, len, &label, &label_len)) {
+		r->f.host = testimony_name(r->f.t, label, label_len);
+		return;
+	}
+	prefix = power_prefix(p, len, &label, &label_len);
 	if (prefix) {
 		host = power_label_host(r->f.t, label, label_len);
 		p += prefix;

@@ -156,10 +156,16 @@ int power_dmon_read(struct input *in, const char *path, struct testimony **ret,
 
 	power_file_begin(&f, in, path, "nvidia-smi-dmon", stats);
 	while (text_lines_next(&f.lines, &line, &len)) {
-		size_t prefix = power_prefix(line, len, &label, &label_len);
-		uint32_t host = prefix ? power_label_host(f.t, label, label_len) : NO_ID;
+		size_t prefix;
+		uint32_t host;
 		unsigned n;
 
+		if (power_heading(line, len, &label, &label_len)) {
+			f.host = testimony_name(f.t, label, label_len);
+			continue;
+		}
+		prefix = power_prefix(line, len, &label, &label_len);
+		host = prefix ? power_label_host(f.t, label, label_len) : NO_ID;
 		line += prefix;
 		len -= prefix;
 		line_trim(&line, &len);

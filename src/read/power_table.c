@@ -209,6 +209,44 @@ static bool boxed_line(struct power_table *p, struct table_state *s, const char 
 	return gpu_line(p, s, words, n) || value_line(p, s, words, n) || s->kind != TABLE_NONE;
 }
 
+/* --- gpustat --- */
+
+/* "[0] NVIDIA H100 80GB HBM3 | 30'C, 100 %,   69 / 700 W |   508 / 81559 MB | alice(500M)" */
+static bool gpustat_line(struct power_table *p, struct table_state *s, const char *line, size_t len)
+{
+	struct gpu_reading r = gpu_reading_unknown();
+	const char *close = memchr(line, ']', MIN(len, 6u)), *bar = memchr(line, '|', len);
+	struct word w[TABLE_WORDS_MAX];
+	unsigned n;
+
+	if (!close || !bar || !line_has(bar, (size_t)(line + len - bar), "'C") ||
+	    !word_whole((struct word){ line + 1, (size_t)(close - line - 1) }, &r.index))
+		return false;
+	r.model = gpu_text(p->t, close + 1, (size_t)(bar - close - 1));
+	n = split(bar, (size_t)(line + len - bar), w);
+	for (unsigned i = 0; i < n; i++) {
+		const char *degree = memmem(w[i].p, w[i].len, "'C", 2);
+
+		if (degree) {
+			w[i].len = (size_t)(degree - w[i].p);
+			reading_take(p, &r, "temperature.gpu", w[i]);
+		} else if (w[i].p[0] == '%' && i) {
+			reading_take(p, &r, "utilization.gpu", w[i - 1]);
+		} else if (w[i].p[0] == '/' && i && i + 2 < n && w[i + 2].p[0] == 'W') {
+			reading_take(p, &r, "power.draw", w[i - 1]);
+			reading_take(p, &r, "power.limit", w[i + 1]);
+		} else if (w[i].p[0] == '/' && i && i + 2 < n && w[i + 2].p[0] == 'M') {
+			reading_take(p, &r, "memory.used", w[i - 1]);
+		}
+	}
+	r.host = s->host;
+	r.sample.time_ns = s->time_ns;
+	if (!gpu_reading_store(&r, p->t))
+		return false;
+	p->readings++;
+	return true;
+}
+
 /* --- rocm-smi --- */
 
 /* "0  36.0c  93.0W  800Mhz  1600Mhz  0%  auto  500.0W  0%  0%": what stands before the clocks is
@@ -326,6 +364,8 @@ static bool may_be_ours(const char *line, size_t len)
 		return true;
 	case 'G':
 		return line_starts(line, len, "GPU[") || rocm_frame(line, len);
+	case '[':
+		return line_has(line, len, "'C");
 	case 'D': /* the names of rocm-smi's columns */
 	case '(':
 		return rocm_frame(line, len);
@@ -353,6 +393,8 @@ bool power_table_line(struct power_table *p, const char *line, size_t len, uint3
 		return false;
 	if (time_ns >= 0)
 		s->time_ns = time_ns;
+	if (*inner == '[')
+		return gpustat_line(p, s, inner, inner_len);
 	if (*inner == '|')
 		return boxed_line(p, s, inner, inner_len);
 	if (*inner == '+')
@@ -412,6 +454,34 @@ static bool date_line(struct power_table *p, const char *line, size_t len, uint3
 	return true;
 }
 
+/* gpustat's "[0] " is no prefix. */
+static size_t table_prefix(const char *p, size_t len, const char **ret, size_t *ret_len)
+{
+	return len && *p == '[' && line_has(p, len, "'C") ? 0 : power_prefix(p, len, ret, ret_len);
+}
+
+/* "h01   Tue Jan 16 14:44:16 2024   550.54.15" above gpustat's lines. */
+static bool gpustat_heading(struct power_table *p, const char *line, size_t len, uint32_t *ret_host)
+{
+	const char *end = line + len, *at;
+	struct table_state *s;
+	int64_t ns;
+	size_t host;
+
+	line_trim(&line, &len);
+	for (host = 0; host < len && line[host] > ' ';)
+		host++;
+	for (at = line + host; at < end && *at == ' ';)
+		at++;
+	if (!host || at == line + host || !stamp_parse(at, (size_t)(end - at), &ns))
+		return false;
+	*ret_host = testimony_name(p->t, line, host);
+	s = state_of(p, *ret_host);
+	if (s)
+		s->time_ns = ns;
+	return true;
+}
+
 int power_table_read(struct input *in, const char *path, struct testimony **ret,
 		     struct read_stats *stats, struct error *reterr)
 {
@@ -423,8 +493,14 @@ int power_table_read(struct input *in, const char *path, struct testimony **ret,
 	power_file_begin(&f, in, path, "gpu-table", stats);
 	p = power_table_new(f.t);
 	while (text_lines_next(&f.lines, &line, &len)) {
-		size_t prefix = power_prefix(line, len, &label, &label_len);
 		uint32_t host = f.host;
+		size_t prefix;
+
+		if (power_heading(line, len, &label, &label_len)) {
+			f.host = testimony_name(f.t, label, label_len);
+			continue;
+		}
+		prefix = table_prefix(line, len, &label, &label_len);
 
 		/* "Timestamp : .." of nvidia-smi -q is no prefix: its colon stands apart. */
 		if (prefix) {
@@ -432,8 +508,9 @@ int power_table_read(struct input *in, const char *path, struct testimony **ret,
 			line += prefix;
 			len -= prefix;
 		}
-		if (!date_line(p, line, len, host))
-			power_table_line(p, line, len, host, -1);
+		if (!date_line(p, line, len, host) && !power_table_line(p, line, len, host, -1) &&
+		    !prefix)
+			gpustat_heading(p, line, len, &f.host);
 	}
 	stats->skipped[SKIP_BAD_NUMBER] += p->bad;
 	p = power_table_free(p);
@@ -449,11 +526,13 @@ bool power_table_sniff(const char *text, size_t len, const char *path)
 	const char *p = text, *end = text + len, *line, *label;
 	unsigned lines = 0, ours = 0;
 	size_t n, label_len, inner_len;
+	uint32_t ignored;
 	const char *inner;
 	bool known = line_has(text, len, "NVIDIA-SMI") || line_has(text, len, "NVSMI LOG") ||
 		     line_has(text, len, "<nvidia_smi_log>") ||
 		     line_has(text, len, "ROCm System Management Interface") ||
-		     line_has(text, len, "ROCm SMI");
+		     line_has(text, len, "ROCm SMI") ||
+		     (line_has(text, len, "'C, ") && line_has(text, len, " MB |"));
 	struct testimony *t;
 	struct power_table *table;
 
@@ -463,7 +542,7 @@ bool power_table_sniff(const char *text, size_t len, const char *path)
 	t = testimony_new(WITNESS_POWER, "gpu-table");
 	table = power_table_new(t);
 	while (lines < 400 && text_line_in(&p, end, &line, &n)) {
-		size_t prefix = power_prefix(line, n, &label, &label_len);
+		size_t prefix = table_prefix(line, n, &label, &label_len);
 		uint32_t host = prefix ? power_label_host(t, label, label_len) : NO_ID;
 
 		line += prefix;
@@ -475,7 +554,8 @@ bool power_table_sniff(const char *text, size_t len, const char *path)
 			continue;
 		lines++;
 		ours += power_table_line(table, line, n, host, -1) ||
-			date_line(table, line, n, host) || line_starts(line, n, "===");
+			date_line(table, line, n, host) || line_starts(line, n, "===") ||
+			gpustat_heading(table, line, n, &ignored);
 	}
 	power_table_free(table);
 	testimony_free(t);
