@@ -337,7 +337,30 @@ def bench_dumps(lockstep, work, rivals):
     shutil.rmtree(folder)
 
 
-BENCHES = {'dumps': bench_dumps, 'version': bench_version, 'large': bench_large, 'memory': bench_memory, 'cores': bench_cores, 'archive': bench_archive,
+LOG_PATTERN = r'Watchdog caught|last enqueued|Traceback|Error|iteration +[0-9]+/|NCCL WARN|saving checkpoint|exitcode|CANCELLED|Xid'
+PYTHON_RE = """import re, sys, time
+pattern, n, t = re.compile(sys.argv[2].encode()), 0, time.process_time()
+with open(sys.argv[1], 'rb') as f:
+    for line in f:
+        n += pattern.search(line) is not None
+print(time.process_time() - t)"""
+
+
+def bench_logs(lockstep, work, rivals):
+    path = os.path.join(work.folder, 'train.log')
+    for kind, size in ('mixed', '400M'), ('progress', '200M'), ('noise', '200M'), ('watchdog', '200M'):
+        subprocess.run([sys.executable, os.path.join(HERE, 'grow_log.py'), path, '--bytes', size, '--kind', kind], check=True)
+        bytes_, what = os.path.getsize(path), f'log, {kind}, {size}B'
+        runs, grep = several([lockstep, 'diagnose', '--json', path], 5, '0'), several(['grep', '-acE', LOG_PATTERN, path], 3, '0')
+        python = float(Ran([sys.executable, '-c', PYTHON_RE, path, LOG_PATTERN], '0').out or 'inf') if kind == 'mixed' else None
+        line(f'diagnose, {kind} log, a core', bytes_ / cpu(runs) / 1e9, 'GB/s', what, spread(runs),
+             f'grep -cE of ten words {bytes_ / cpu(grep) / 1e9:.2f} GB/s' + (f', Python re {bytes_ / python / 1e9:.3f} GB/s' if python else ''), '1.5 GB/s')
+        if kind == 'mixed':
+            line('  peak memory', peak(runs) / 1e6, 'MB', what, 'most of 5', f'grep {peak(grep) / 1e6:.1f} MB', 'constant')
+        os.remove(path)
+
+
+BENCHES = {'logs': bench_logs, 'dumps': bench_dumps, 'version': bench_version, 'large': bench_large, 'memory': bench_memory, 'cores': bench_cores, 'archive': bench_archive,
            'record': bench_record, 'programs': bench_programs}
 
 
