@@ -23,7 +23,8 @@ FLAT = ['ddp', 'fsdp', 'fsdp-own', 'hsdp', 'ep-dp']
 
 
 def answer(culprits, cause, fair=(), verdict='hung', what='', **more):
-    return dict(verdict=verdict, culprit_ranks=sorted(culprits), cause=cause, cause_also_fair=sorted(set(fair) - {cause}), decidable=True, what=what, **more)
+    return dict(verdict=verdict, culprit_ranks=sorted(culprits), cause=cause, cause_also_fair=sorted(set(fair) - {cause}), decidable=True,
+        what=what, **more)
 
 
 def some(s, n, most=None):
@@ -48,8 +49,9 @@ def uneven_barrier(s):
     ranks, at = some(s, few(s)), s.fault_step
     leave(s, ranks, lambda r: [s.job.barrier()], at)
     for r in ranks:
-        s.tell(r, f'epoch 0 done', 'end')
-    return answer(ranks, 'collective-desync', ['uneven-steps'], what=f'ranks {ranks} have fewer batches: they wait in the barrier before the checkpoint')
+        s.tell(r, 'epoch 0 done', 'end')
+    return answer(ranks, 'collective-desync', ['uneven-steps'],
+        what=f'ranks {ranks} have fewer batches: they wait in the barrier before the checkpoint')
 
 
 @fault(FLAT, ['D', 'DL', 'DS', 'DLSP', 'DLP'], weight=2)
@@ -66,15 +68,18 @@ def uneven_exit(s):
 def uneven_eval(s):
     ranks = some(s, few(s))
     n = s.rng.choice([2, 3, 7])
-    leave(s, ranks, lambda r: [Do('compute', .05), s.job.call(s.job.default, 'all_reduce', [[n]], types=['Float'], mode='block', where='eval')], s.fault_step)
+    leave(s, ranks, lambda r: [Do('compute', .05), s.job.call(s.job.default, 'all_reduce', [[n]], types=['Float'], mode='block',
+        where='eval')], s.fault_step)
     for r in ranks:
         s.tell(r, 'Running evaluation on validation set', 'end')
-    return answer(ranks, 'collective-desync', ['uneven-steps'], what=f'ranks {ranks} went to the evaluation: their all_reduce of its metrics meets a gradient of the others')
+    return answer(ranks, 'collective-desync', ['uneven-steps'],
+        what=f'ranks {ranks} went to the evaluation: their all_reduce of its metrics meets a gradient of the others')
 
 
 # --- a rank that does something else ---
 
-HOLDS = {'data-queue': 'data-starved', 'data-read': 'data-starved', 'compile': 'host-stall', 'triton': 'host-stall', 'gc': 'host-stall', 'loop': 'host-stall',
+HOLDS = {'data-queue': 'data-starved', 'data-read': 'data-starved', 'compile': 'host-stall', 'triton': 'host-stall', 'gc': 'host-stall',
+    'loop': 'host-stall',
          'pdb': 'host-stall', 'nfs-stat': 'host-stall', 'lock': 'host-stall', 'http': 'host-stall', 'handler': 'host-stall'}
 HOLD_FAIR = {'data-queue': ['host-stall'], 'data-read': ['host-stall'], 'handler': ['exception', 'missing-rank'], 'pdb': ['missing-rank', 'unknown'],
              'nfs-stat': ['checkpoint'], 'lock': ['data-starved', 'missing-rank'], 'http': ['missing-rank']}
@@ -101,7 +106,8 @@ def hold(s):
     ends = dict(verdict_also_ok=['crashed']) if kind == 'handler' and 'L' in s.sources else {}
     if 'S' in s.sources:
         return answer(ranks, best, HOLD_FAIR.get(kind, ()), **ends, what=f'rank {ranks[0]} is held in {kind}')
-    return answer(ranks, 'missing-rank', WEAK + [best] + HOLD_FAIR.get(kind, []), **ends, what=f'rank {ranks[0]} is held in {kind}, which nothing given shows')
+    return answer(ranks, 'missing-rank', WEAK + [best] + HOLD_FAIR.get(kind, []), **ends,
+        what=f'rank {ranks[0]} is held in {kind}, which nothing given shows')
 
 
 @fault(ALL, ['DL', 'DLS', 'DLP'], backends=('nccl',), weight=2)
@@ -121,7 +127,8 @@ def two_holds(s):
     for r, kind in zip(ranks, kinds):
         s.steps[r][s.fault_step].insert(0, Do('hold', where=kind))
     best = HOLDS[kinds[0]]
-    return answer(ranks, best if 'S' in s.sources else 'missing-rank', [*WEAK, *(HOLDS[k] for k in kinds), *(f for k in kinds for f in HOLD_FAIR.get(k, []))],
+    return answer(ranks, best if 'S' in s.sources else 'missing-rank', [*WEAK, *(HOLDS[k] for k in kinds), *(f for k in kinds
+        for f in HOLD_FAIR.get(k, []))],
                   what=f'ranks {ranks} are held in {kinds}', split=True)
 
 
@@ -132,7 +139,8 @@ def checkpoint_too_long(s):
     for r in range(job.world):
         s.steps[r] = s.steps[r][:at]
         s.epilogues[r] = ([Do('hold', where=s.rng.choice(['save', 'save-nfs']))] if r == 0 else []) + [job.barrier()]
-    s.tell(0, s.rng.choice(['saving checkpoint at step {step}', 'Saving model checkpoint to /ckpt/checkpoint-{step}', 'saving checkpoint at iteration {step:7d} to /ckpt']), 'end')
+    s.tell(0, s.rng.choice(['saving checkpoint at step {step}', 'Saving model checkpoint to /ckpt/checkpoint-{step}',
+        'saving checkpoint at iteration {step:7d} to /ckpt']), 'end')
     return answer([0], 'checkpoint', what='rank 0 writes the checkpoint, the others wait in the barrier past their time-out')
 
 
@@ -146,7 +154,8 @@ def checkpoint_in_time(s):
     s.saves = 3
     s.now_after = s.rng.uniform(20, 60)
     s.timeouts = False
-    return answer([], 'none', ['checkpoint'], verdict='healthy', verdict_also_ok=['slow', 'insufficient'], what='rank 0 saves, as it did before, for less time than before')
+    return answer([], 'none', ['checkpoint'], verdict='healthy', verdict_also_ok=['slow', 'insufficient'],
+        what='rank 0 saves, as it did before, for less time than before')
 
 
 # --- different calls ---
@@ -181,7 +190,8 @@ def missing_exchange(s):
     spots = [i for i, x in enumerate(p) if isinstance(x, Call) and x.op == 'all_to_all']
     for i in reversed(spots):
         del p[i]
-    return answer([r], 'collective-desync', ['missing-rank', 'workload-imbalance'], what=f'rank {r} got no tokens and leaves out the exchange of experts')
+    return answer([r], 'collective-desync', ['missing-rank', 'workload-imbalance'],
+        what=f'rank {r} got no tokens and leaves out the exchange of experts')
 
 
 @fault(['pp-dp'], ['D', 'DS', 'DL'], backends=('nccl',), weight=2)
@@ -274,7 +284,8 @@ def pairs(s):
     less = s.rng.choice([0, 1, job.seq // 2])
     c.ins = [[less, job.hidden] for _ in c.ins]
     c.outs = [list(i) for i in c.ins]
-    return answer([r], 'collective-desync', ['uneven-steps', 'workload-imbalance'], what=f'rank {r} sends and expects {less} rows where its peers have {job.seq}')
+    return answer([r], 'collective-desync', ['uneven-steps', 'workload-imbalance'],
+        what=f'rank {r} sends and expects {less} rows where its peers have {job.seq}')
 
 
 @fault(['ddp', 'tp-dp'], ['D', 'DL'], backends=('nccl',), weight=1)
@@ -286,7 +297,8 @@ def wrong_root(s):
         c = job.call(job.default, 'broadcast', [[64]], types=['Long'], mode='block', where='data')
         c.root = 1 if q == r else 0
         s.steps[q][s.fault_step].insert(0, c)
-    return dict(answer([], 'collective-stuck', ['unknown', 'collective-desync'], verdict_also_ok=['insufficient'], what=f'rank {r} broadcasts from another root'), decidable=False)
+    return dict(answer([], 'collective-stuck', ['unknown', 'collective-desync'], verdict_also_ok=['insufficient'],
+        what=f'rank {r} broadcasts from another root'), decidable=False)
 
 
 # --- nobody is behind ---
@@ -304,11 +316,13 @@ def stuck(s):
     words = 'L' in s.sources and s.rng.random() < .4
     if words:
         s.network_words = sorted(c.group.ranks)
-        return answer([], 'network-error', ['collective-stuck', 'comm-link'], what=f'all of {c.group.desc} arrived and nothing moves; NCCL speaks of the network',
+        return answer([], 'network-error', ['collective-stuck', 'comm-link'],
+            what=f'all of {c.group.desc} arrived and nothing moves; NCCL speaks of the network',
                       culprit_free=True)
     if 'L' in s.sources:
         return answer([], 'collective-stuck', ['unknown', 'comm-link', 'network-error'], what=f'all of {c.group.desc} arrived and nothing moves')
-    return dict(answer([], 'collective-stuck', ['unknown', 'none'], verdict='insufficient', verdict_also_ok=['hung'], what='all arrived; no time-out and no second recording'),
+    return dict(answer([], 'collective-stuck', ['unknown', 'none'], verdict='insufficient', verdict_also_ok=['hung'],
+        what='all arrived; no time-out and no second recording'),
                 decidable=False)
 
 
@@ -326,7 +340,8 @@ def goes_on(s):
         for p in steps:
             p.insert(0, Do('host', 9.0, 'data'))
     s.goes_on = True
-    return answer([], 'none', verdict='healthy', verdict_also_ok=['slow', 'insufficient'], what='nothing is wrong: the log has later steps than the dumps')
+    return answer([], 'none', verdict='healthy', verdict_also_ok=['slow', 'insufficient'],
+        what='nothing is wrong: the log has later steps than the dumps')
 
 
 @fault(['ddp', 'fsdp', 'tp-dp'], ['D2', 'D2', 'D2L'], weight=2)
@@ -336,7 +351,8 @@ def slow(s):
     for p in s.steps[r]:
         p[0] = Do('host', s.rng.uniform(.5, .8), 'data')
     s.two = True
-    return answer([], 'none', ['data-starved', 'host-stall', 'workload-imbalance'], verdict='slow', verdict_also_ok=['healthy', 'insufficient'], slow_ranks=[r],
+    return answer([], 'none', ['data-starved', 'host-stall', 'workload-imbalance'], verdict='slow', verdict_also_ok=['healthy',
+        'insufficient'], slow_ranks=[r],
                   what=f'rank {r} is slow in every step, but the job goes on')
 
 
@@ -352,7 +368,8 @@ def killed(s):
     if s.kernel_log is not False:
         s.oom_killed = r
         return answer([r], 'out-of-memory', ['dead-rank'], what=f'the kernel killed rank {r}, out of memory', verdict_also_ok=['crashed'])
-    return answer([r], 'dead-rank' if 'S' in s.sources or 'P' in s.sources else 'missing-rank', ['dead-rank', 'missing-rank'], what=f'rank {r} is gone, the others wait')
+    return answer([r], 'dead-rank' if 'S' in s.sources or 'P' in s.sources else 'missing-rank', ['dead-rank', 'missing-rank'],
+        what=f'rank {r} is gone, the others wait')
 
 
 @fault(ALL, ['D', 'DL', 'DLS', 'L'], weight=2, least=8)
@@ -369,9 +386,11 @@ def node_silent(s):
     s.silent_host = job.hosts[n]
     if 'L' in s.sources and s.rng.random() < .5:
         s.node_failure = job.hosts[n]
-        return answer(ranks, 'dead-rank', ['missing-rank', 'network-error', 'unknown'], culprit_also_ok=[[]], culprit_hosts=[job.hosts[n]], verdict_also_ok=['crashed'],
+        return answer(ranks, 'dead-rank', ['missing-rank', 'network-error', 'unknown'], culprit_also_ok=[[]],
+            culprit_hosts=[job.hosts[n]], verdict_also_ok=['crashed'],
                       what=f'the scheduler says that {job.hosts[n]} failed')
-    return dict(answer([], 'unknown', ['missing-rank', 'dead-rank'], verdict='insufficient', verdict_also_ok=['hung'], what=f'nothing from host {job.hosts[n]}'), decidable=False)
+    return dict(answer([], 'unknown', ['missing-rank', 'dead-rank'], verdict='insufficient', verdict_also_ok=['hung'],
+        what=f'nothing from host {job.hosts[n]}'), decidable=False)
 
 
 @fault(FLAT + ['tp-dp'], ['D', 'DL', 'DLS', 'DLSP'], weight=2)
@@ -380,19 +399,20 @@ def caught(s):
     r = some(s, 1)[0]
     p = s.steps[r][s.fault_step]
     p.insert(s.rng.randrange(3), Do('gone', where='exit'))
-    error = s.rng.choice(["ValueError('token id 50257 out of range')", "KeyError('input_ids')", "RuntimeError('DataLoader worker (pid 4411) exited unexpectedly')"])
+    error = s.rng.choice(["ValueError('token id 50257 out of range')", "KeyError('input_ids')",
+        "RuntimeError('DataLoader worker (pid 4411) exited unexpectedly')"])
     s.tell(r, f'training stopped: {error}', 'end')
     s.tell(r, 'bye', 'end')
-    return answer([r], 'missing-rank', ['exception', 'dead-rank'] + (['data-starved'] if 'L' in s.sources else []), what=f'rank {r} caught its exception and left')
+    return answer([r], 'missing-rank', ['exception', 'dead-rank'] + (['data-starved'] if 'L' in s.sources else []),
+        what=f'rank {r} caught its exception and left')
 
 
 # --- crashes ---
 
-ECHOES = ['nccl', 'store', 'term', 'gloo']
-ERRORS = {'exception': ["KeyError: 'input_ids'", 'ValueError: expected 2048 tokens, got 2031', 'IndexError: index 50257 is out of bounds for dimension 0 with size 50257',
+ERRORS = {'exception': ["KeyError: 'input_ids'", 'ValueError: expected 2048 tokens, got 2031',
+    'IndexError: index 50257 is out of bounds for dimension 0 with size 50257',
                         'AssertionError: loss is nan at step 1200', "FileNotFoundError: [Errno 2] No such file or directory: '/data/shard_00412.bin'",
-                        'RuntimeError: The size of tensor a (2048) must match the size of tensor b (2031) at non-singleton dimension 1',
-                        'torch.distributed.checkpoint.api.CheckpointException: CheckpointException ranks:dict_keys([3])'][:6],
+                        'RuntimeError: The size of tensor a (2048) must match the size of tensor b (2031) at non-singleton dimension 1'],
           'out-of-memory': ['torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU {gpu} has a total capacity of 79.11 GiB of which 1.02 GiB is free. Process '
                             '{pid} has 78.08 GiB memory in use.',
                             'torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 512.00 MiB. GPU {gpu} has a total capacty of 39.39 GiB of which 317.06 MiB is free.'],
@@ -405,7 +425,8 @@ def crash(s, cause, fair=()):
     r = some(s, 1)[0]
     p = s.steps[r][s.fault_step]
     p.insert(s.rng.randrange(len(p) - 2), Do('gone', where='raised'))
-    s.crash = dict(rank=r, cause=cause, error=s.rng.choice(ERRORS[cause]).format(gpu=r % s.job.per_node, pid=s.pids[r]), victims_first=s.rng.random() < .4)
+    s.crash = dict(rank=r, cause=cause, error=s.rng.choice(ERRORS[cause]).format(gpu=r % s.job.per_node, pid=s.pids[r]),
+        victims_first=s.rng.random() < .4)
     return answer([r], cause, fair, verdict='crashed', what=f'rank {r}: {s.crash["error"].split(chr(10))[0]}')
 
 

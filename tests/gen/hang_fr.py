@@ -85,7 +85,8 @@ FRAMES = {
     'barrier': [('save_checkpoint', '/workspace/checkpoint.py', 41), ('train', '/workspace/train.py', 201)],
     'eval': [('evaluate', '/workspace/evaluate.py', 57), ('train', '/workspace/train.py', 188)],
 }
-CALLS = {'barrier': ('barrier', 4159), 'all_reduce': ('all_reduce', 2501), 'broadcast': ('broadcast', 2421), 'all_gather_base': ('all_gather_into_tensor', 3346),
+CALLS = {'barrier': ('barrier', 4159), 'all_reduce': ('all_reduce', 2501), 'broadcast': ('broadcast', 2421),
+    'all_gather_base': ('all_gather_into_tensor', 3346),
          'reduce_scatter_base': ('reduce_scatter_tensor', 3798), 'all_gather': ('all_gather', 3089), 'send': ('isend', 2059), 'recv': ('irecv', 2101)}
 
 
@@ -131,8 +132,10 @@ class Dialect:
         self.format = rng.choice(['native', 'native', 'native', 'pickle2', 'pickle4', 'pickle5', 'json', 'mixed'])
         if self.minor < 3 and self.format in ('json', 'mixed'):
             self.format = 'native'
-        self.naming = rng.choice(['nccl_trace_rank_{rank}', 'nccl_trace_rank_{rank}', 'comm_lib_trace_rank_{rank}', 'comm_traces/rank_{rank}', '{host}_nccl_trace_rank_{rank}',
-                                  '{host}/nccl_trace_rank_{rank}', 'flight_recorder/trace_{rank}.pickle', 'fr_rank{rank}', 'dump-{host}-rank{rank}.pkl', 'rank{rank:05d}_fr'])
+        self.naming = rng.choice(['nccl_trace_rank_{rank}', 'nccl_trace_rank_{rank}', 'comm_lib_trace_rank_{rank}',
+            'comm_traces/rank_{rank}', '{host}_nccl_trace_rank_{rank}',
+                                  '{host}/nccl_trace_rank_{rank}', 'flight_recorder/trace_{rank}.pickle', 'fr_rank{rank}',
+                                      'dump-{host}-rank{rank}.pkl', 'rank{rank:05d}_fr'])
         self.epoch = 1_700_000_000_000_000_000 + rng.randrange(60_000_000) * 1_000_000_000
         self.timeout_ms = 600000
         self.thread = str(rng.randrange(139_000_000_000_000, 140_900_000_000_000))
@@ -170,7 +173,8 @@ def entry_of(d, job, sim, call, record, pg_id, now, rng, offset, timing_started)
 def coalesced_end(d, batch, entries):
     """The entry that closes a group of coalesced operations."""
     last = entries[-1]
-    e = dict(last, record_id=last['record_id'] + 1, profiling_name='nccl:coalesced', input_sizes=[], input_dtypes=[], output_sizes=[], output_dtypes=[])
+    e = dict(last, record_id=last['record_id'] + 1, profiling_name='nccl:coalesced', input_sizes=[], input_dtypes=[], output_sizes=[],
+        output_dtypes=[])
     states = [x['state'] for x in entries[-len(batch):]]
     e['state'] = 'completed' if all(s == 'completed' for s in states) else 'started' if 'started' in states else 'scheduled'
     e['retired'] = all(x['retired'] for x in entries[-len(batch):])
@@ -197,7 +201,8 @@ def dump_of(d, job, sim, rank, now, rng, base_record=0):
             continue
         if c.op.endswith('_coalesced') and d.minor >= 7:  # each tensor has an entry of its own before
             for i, (x, y) in enumerate(zip(c.ins, c.outs)):
-                entries.append(dict(e, record_id=record, profiling_name='nccl:_all_gather_base', input_sizes=[x], output_sizes=[y], input_dtypes=c.in_types[:1],
+                entries.append(dict(e, record_id=record, profiling_name='nccl:_all_gather_base', input_sizes=[x], output_sizes=[y],
+                    input_dtypes=c.in_types[:1],
                                     output_dtypes=c.out_types[:1]))
                 record += 1
             e['record_id'] = record

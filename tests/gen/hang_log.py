@@ -13,8 +13,10 @@ TORCHES = ['1.13', '2.1', '2.2', '2.3', '2.4', '2.5', '2.6', '2.7', '2.9']
 LINES = {'1.13': (821, 455, 460, 0, 0), '2.1': (475, 489, 495, 916, 0), '2.2': (523, 537, 543, 1182, 0), '2.3': (563, 577, 583, 1414, 1537),
          '2.4': (607, 621, 627, 1515, 1664), '2.5': (616, 630, 636, 1595, 1834), '2.6': (629, 681, 695, 1895, 2168),
          '2.7': (632, 684, 698, 1896, 2268), '2.9': (683, 744, 758, 2057, 2241)}
-OPTYPES = {'all_reduce': 'ALLREDUCE', 'barrier': 'ALLREDUCE', 'broadcast': 'BROADCAST', 'all_gather_base': '_ALLGATHER_BASE', 'all_gather': 'ALLGATHER',
-           'reduce_scatter_base': '_REDUCE_SCATTER_BASE', 'all_to_all': 'ALLTOALL_BASE', 'all_to_all_list': 'ALLTOALL', 'send': 'SEND', 'recv': 'RECV',
+OPTYPES = {'all_reduce': 'ALLREDUCE', 'barrier': 'ALLREDUCE', 'broadcast': 'BROADCAST', 'all_gather_base': '_ALLGATHER_BASE',
+    'all_gather': 'ALLGATHER',
+           'reduce_scatter_base': '_REDUCE_SCATTER_BASE', 'all_to_all': 'ALLTOALL_BASE', 'all_to_all_list': 'ALLTOALL', 'send': 'SEND',
+               'recv': 'RECV',
            'gather': 'GATHER', 'all_gather_coalesced': 'COALESCED'}
 FAILED = ('Some NCCL operations have failed or timed out. Due to the asynchronous nature of CUDA kernels, subsequent GPU operations might run on '
           'corrupted/incomplete data.')
@@ -257,7 +259,8 @@ class Log:
                 text = f'\x1b[36m(TrainWorker pid={self.pids[rank]}, ip=10.0.{job.hosts.index(host)}.7)\x1b[0m {text}'
             if prefix == 'srun':
                 text = f'{job.hosts.index(host)}: {text}'
-            key = {'one': 'train.log', 'nodes': f'{host.split(".")[0]}.log', 'ranks': 'agent.log' if rank is None else per_rank.format(rank=rank)}[how]
+            key = {'one': 'train.log', 'nodes': f'{host.split(".")[0]}.log', 'ranks': 'agent.log'
+                if rank is None else per_rank.format(rank=rank)}[how]
             if how == 'one' and prefix == 'srun':
                 key = f'slurm-{800000 + job.world}.out'
             files.setdefault(key, []).append(text)

@@ -13,8 +13,7 @@ class Job:
     def __init__(self, rng, kind, world, backend='nccl', per_node=8, micro=4, layers=3, desc='mesh'):
         self.rng, self.kind, self.world, self.backend = rng, kind, world, backend
         self.per_node = min(per_node, world)
-        self.hosts = [rng.choice(HOSTS)] * 1
-        pattern, first = self.hosts[0], rng.choice([0, 1, 1, 3, 17])
+        pattern, first = rng.choice(HOSTS), rng.choice([0, 1, 1, 3, 17])
         self.hosts = [pattern.format(first + i) for i in range((world + self.per_node - 1) // self.per_node)]
         self.layers, self.micro, self.naming = layers, micro, desc
         self.groups, self.by_role = [], {}
@@ -193,7 +192,7 @@ class Job:
             b()
             go(('send', before, 'send_backward'))
 
-    def step_program(self, rank, step, data=None):
+    def step_program(self, rank, step):
         """One optimizer step: load, forward, backward, reduce, optimize; then the mark of its end."""
         out = [Do('host', self.rng.uniform(.001, .003), 'data')]
         if self.tp > 1:

@@ -41,7 +41,8 @@ class Power:
         for n, host in enumerate(self.job.hosts):
             mine = [(t, r, s) for t, r, s in rows if r // self.job.per_node == n]
             if mine:
-                name = (f'nvidia-smi_{host}' if len(self.job.hosts) > 1 else 'nvidia-smi') if kind != 'dmon' else (f'dmon_{host}' if len(self.job.hosts) > 1 else 'dmon')
+                name = (f'nvidia-smi_{host}' if len(self.job.hosts) > 1 else 'nvidia-smi') if kind != 'dmon' else (f'dmon_{host}'
+                    if len(self.job.hosts) > 1 else 'dmon')
                 with open(os.path.join(folder, name + ('.csv' if kind != 'dmon' else '.txt')), 'w') as f:
                     f.write((self.dmon if kind == 'dmon' else self.csv)(mine, kind == 'csv'))
         return kind
@@ -69,7 +70,8 @@ class Power:
 
     def prometheus(self, folder, rows):
         out = []
-        for name, at, kind in (('DCGM_FI_DEV_POWER_USAGE', 0, 'gauge'), ('DCGM_FI_DEV_GPU_UTIL', 1, 'gauge'), ('DCGM_FI_DEV_MEM_COPY_UTIL', 2, 'gauge'),
+        for name, at, kind in (('DCGM_FI_DEV_POWER_USAGE', 0, 'gauge'), ('DCGM_FI_DEV_GPU_UTIL', 1, 'gauge'),
+            ('DCGM_FI_DEV_MEM_COPY_UTIL', 2, 'gauge'),
                                ('DCGM_FI_DEV_FB_USED', 3, 'gauge'), ('DCGM_FI_DEV_SM_CLOCK', 4, 'gauge')):
             out += [f'# HELP {name} {name.lower()}', f'# TYPE {name} {kind}']
             for _, r, s in rows:

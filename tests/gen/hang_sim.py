@@ -9,9 +9,6 @@ same; otherwise never. So times are a max-plus system that is solved as it is wa
 Invariant: what a rank has enqueued depends only on its own program and on collectives that ended; nobody's evidence is
 written by knowing the answer.
 """
-import heapq
-
-NEVER = float('inf')
 
 
 class Group:
@@ -199,7 +196,8 @@ class Sim:
         i = rank.program[rank.at]
         while rank.pending and rank.pending[0].known:
             rank.pending.pop(0)
-        if len(rank.pending) > rank.queue and isinstance(i, (Call,)) or (isinstance(i, Do) and i.what == 'compute' and len(rank.pending) > rank.queue):
+        if len(rank.pending) > rank.queue and isinstance(i, (Call,)) or (isinstance(i, Do) and i.what == 'compute'
+            and len(rank.pending) > rank.queue):
             if self.block(rank, rank.pending[0], ('launch', i.where)):
                 return False
         rank.at += 1

@@ -50,7 +50,8 @@ class Scene:
             backend = 'nccl' if 'nccl' in backends else self.retry()
         world = world or rng.choice([w for w in WORLDS if least <= w <= most])
         self.check_world(kind, world)
-        self.job = Job(rng, kind, world, backend, rng.choice([4, 8, 8]), rng.choice([2, 4]), rng.choice([2, 3]) if world > 64 else rng.choice([2, 3, 5]),
+        self.job = Job(rng, kind, world, backend, rng.choice([4, 8, 8]), rng.choice([2, 4]), rng.choice([2, 3])
+            if world > 64 else rng.choice([2, 3, 5]),
                        rng.choice(['mesh', 'mesh', 'megatron', 'none']))
         self.start(world)
 
@@ -99,8 +100,10 @@ class Scene:
             batches = {id(c) for x in p if not isinstance(x, Call) and x.what == 'batch' for c in x.calls[1:]}
             for g in {c.group.name for c in calls}:
                 mine = [c for c in calls if c.group.name == g]
-                out[r, g] = (self.base * sum(not c.p2p for c in mine), self.base * sum(c.p2p and id(c) not in batches for c in mine), self.base * len(mine))
-            self.records[r] = self.base * (len([c for c in calls if self.job.backend == 'nccl' or not c.p2p]) + (ends if self.job.backend == 'nccl' else 0))
+                out[r, g] = (self.base * sum(not c.p2p for c in mine), self.base * sum(c.p2p and id(c) not in batches for c in mine),
+                    self.base * len(mine))
+            self.records[r] = self.base * (len([c for c in calls if self.job.backend == 'nccl' or not c.p2p]) + (ends
+                if self.job.backend == 'nccl' else 0))
         return out
 
     def simulate(self):
@@ -138,7 +141,8 @@ class Scene:
     def awaited(self, r):
         """Whether somebody waits for r in a group in which r has not called what it waits in."""
         mine = self.sim.ranks[r].coll_seqs
-        return any(c.group.name in {g.name for g in self.job.groups_of(r)} and not c.p2p and c.seq > mine.get(c.group.name, 0) + self.sim.seq_base.get((r, c.group.name), (0,))[0]
+        return any(c.group.name in {g.name for g in self.job.groups_of(r)} and not c.p2p and c.seq > mine.get(c.group.name,
+            0) + self.sim.seq_base.get((r, c.group.name), (0,))[0]
                    for q in self.alive if q != r for c in self.pending(q)[:1])
 
     # --- the evidence ---
@@ -168,8 +172,10 @@ class Scene:
         if 'S' in self.sources:
             a['stacks'] = write_stacks(folder, job, self.sim, speakers, rng, self.pids)
         if 'P' in self.sources:
-            Power(rng, job, d.epoch / 1e9 + self.stop).write(folder, self.gpu_states(silent), before=5, after=max(2, int(self.now - self.stop) // 30) if self.now_after else 8)
-        a.update(fault=self.name, sources=self.sources, kind=job.kind, backend=job.backend, world_size=job.world, ring_size=d.ring, version=d.version, hosts=job.hosts,
+            Power(rng, job, d.epoch / 1e9 + self.stop).write(folder, self.gpu_states(silent), before=5, after=max(2,
+                int(self.now - self.stop) // 30) if self.now_after else 8)
+        a.update(fault=self.name, sources=self.sources, kind=job.kind, backend=job.backend, world_size=job.world, ring_size=d.ring,
+            version=d.version, hosts=job.hosts,
                  format=d.format)
         with open(os.path.join(folder, 'answer.json'), 'w') as f:
             json.dump(a, f, indent=1)
@@ -372,7 +378,8 @@ class Scene:
         for r in came:
             log.say(r * 1e-3, r, f'{log.iso(0)} INFO init_process_group(env://) rank {r} world_size {job.world}')
         frames = [('/workspace/train.py', 291, '<module>', 'main()'), ('/workspace/train.py', 31, 'main', 'dist.init_process_group("nccl")'),
-                  ('/opt/venv/lib/python3.11/site-packages/torch/distributed/rendezvous.py', 278, '_env_rendezvous_handler', 'store = _create_c10d_store(')]
+                  ('/opt/venv/lib/python3.11/site-packages/torch/distributed/rendezvous.py', 278, '_env_rendezvous_handler',
+                      'store = _create_c10d_store(')]
         for r in rng.sample(came, min(3, len(came))):
             log.traceback(901 + r * 1e-3, r, f'torch.distributed.DistStoreError: Timed out after 901 seconds waiting for clients. {len(came)}/{job.world} clients joined.', frames)
         log.elastic_tail(903, came[0], 1, {})
@@ -396,7 +403,8 @@ class Scene:
         else:
             x = 48 if 'ECC' in self.crash['error'] else 31
             out = [f'{head}NVRM: Xid (PCI:0000:{0x1b + 0x11 * (r % job.per_node):02x}:00): {x}, pid={pid}, name=python, '
-                   + ('DBE (double bit error) ECC uncorrectable' if x == 48 else 'Ch 00000008, intr 00000000. MMU Fault: ENGINE GRAPHICS GPC0 faulted @ 0x7f1c_4a000000')]
+                   + ('DBE (double bit error) ECC uncorrectable'
+                       if x == 48 else 'Ch 00000008, intr 00000000. MMU Fault: ENGINE GRAPHICS GPC0 faulted @ 0x7f1c_4a000000')]
         with open(os.path.join(folder, f'kern_{job.host(r).split(".")[0]}.log'), 'w') as f:
             f.write('\n'.join(out) + '\n')
 
@@ -432,7 +440,8 @@ def parser():
 def main():
     args = parser().parse_args()
     for i in range(args.count) if args.only is None else [args.only]:
-        folder, a = make_scene(f'{args.seed}/{i}', args.out, args.fault and args.fault.split(','), world=args.world, kind=args.kind, backend=args.backend,
+        folder, a = make_scene(f'{args.seed}/{i}', args.out, args.fault and args.fault.split(','), world=args.world, kind=args.kind,
+            backend=args.backend,
                                sources=args.sources)
         print(f"{os.path.basename(folder)}: {a['kind']} {a['backend']} {a['world_size']} ranks, {a['sources']}: {a['cause']} {a['culprit_ranks']}", flush=True)
 
