@@ -229,9 +229,11 @@ static void gdb_with_and_without_threads(void **state)
 	    "  python3 main: clock_nanosleep@../clock_nanosleep.c:48 < _start\n");
 	expect_stacks("bt_rank4.txt",
 		      "#0  0x00007f32 in poll () from /lib/libc.so.6\n"
-		      "#1  0x00007f33 in f (a=1,\n    b=2) at x.c:4\n"
+		      "#1  0x00007f33 in std::function<void (int)>::operator() (a=1,\n    b=2) at "
+		      "x.c:4\n"
 		      "#2  Frame 0x7f34, for file /x/t.py, line 302, in wait (self=<X>)\n",
-		      "gdb rank 4\n  - main: poll@/lib/libc.so.6 < f < wait@/x/t.py:302\n");
+		      "gdb rank 4\n  - main: poll@/lib/libc.so.6 < "
+		      "std::function<void (int)>::operator() < wait@/x/t.py:302\n");
 	expect_stacks("py-bt.txt",
 		      "Thread 1 (Thread 0x7f32b15d7b80 (LWP 5644)):\n"
 		      "Traceback (most recent call first):\n"

@@ -396,15 +396,66 @@ static bool python_frame(struct text t, struct stack_word *w)
 	return true;
 }
 
+/* Frame 0x.., for file x.py, line 3, in f (args): Python's, by gdb's older helper */
+static bool helper_frame(struct text t, struct stack_word *w)
+{
+	const char *file = find(t, ", for file "), *line, *args;
+	struct text rest;
+
+	if (!starts(t, "Frame 0x") || !file)
+		return false;
+	line = find((struct text){ file, t.end }, ", line ");
+	if (!line)
+		return true;
+	w->file = (struct text){ file + 11, line };
+	rest = (struct text){ line + 7, t.end };
+	w->line = (int32_t)take_number(&rest);
+	if (!take(&rest, ", in "))
+		return true;
+	args = find(rest, " (");
+	w->function = (struct text){ rest.p, args ? args : rest.end };
+	w->kind = WORD_FRAME;
+	return true;
+}
+
+/* Where the arguments begin, outside of angle brackets; NULL. */
+static const char *find_args(struct text t)
+{
+	int depth = 0;
+
+	for (const char *p = t.p; p + 1 < t.end; p++) {
+		depth += *p == '<' ? 1 : *p == '>' && depth ? -1 : 0;
+		if (!depth && p[0] == ' ' && p[1] == '(')
+			return p;
+	}
+	return NULL;
+}
+
+/* A line's number behind the file. */
+static void split_line(struct stack_word *w)
+{
+	const char *colon = find_last(w->file, ":");
+	struct text rest;
+	int64_t line;
+
+	if (!colon)
+		return;
+	rest = (struct text){ colon + 1, w->file.end };
+	line = take_number(&rest);
+	if (line < 0)
+		return;
+	w->line = (int32_t)line;
+	w->file.end = colon;
+}
+
 /* #1  0x00007f.. in f (args) at file.c:12; .. f () from lib.so; eu-stack: 0x00007f.. f - lib */
 static bool numbered_frame(struct text t, struct stack_word *w)
 {
 	const char *args, *at;
+	struct text tail;
 	bool address;
 
-	if (!take(&t, "#") || take_number(&t) < 0)
-		return false;
-	if (t.p < t.end && *t.p != ' ')
+	if (!take(&t, "#") || take_number(&t) < 0 || (t.p < t.end && *t.p != ' '))
 		return false;
 	t = skip_blanks(t);
 	w->kind = WORD_LOST_FRAME;
@@ -412,60 +463,29 @@ static bool numbered_frame(struct text t, struct stack_word *w)
 	t = skip_blanks(t);
 	if (take(&t, "in "))
 		address = false; /* gdb's form */
-	if (starts(t, "<signal") || starts(t, "(frame info") || starts(t, "?? ") || t.p == t.end)
+	if (starts(t, "<signal") || starts(t, "(frame info") || starts(t, "?? ") || t.p == t.end ||
+	    helper_frame(t, w))
 		return true;
-	/* Python frames as gdb's older helper prints them: Frame 0x.., for file x.py, line 3, in f
-	   (args) */
-	at = find(t, ", for file ");
-	if (starts(t, "Frame 0x") && at) {
-		const char *line = find((struct text){ at, t.end }, ", line ");
-		struct text rest = line ? (struct text){ line + 7, t.end } : t;
-
-		if (!line)
-			return true;
-		w->file = (struct text){ at + 11, line };
-		w->line = (int32_t)take_number(&rest);
-		if (!take(&rest, ", in "))
-			return true;
-		args = find(rest, " (");
-		w->function = (struct text){ rest.p, args ? args : rest.end };
-		w->kind = WORD_FRAME;
-		return true;
-	}
-	args = find(t, " (");
-	if (!args && address) {
+	args = find_args(t);
+	tail = (struct text){ args ? args : t.p, t.end };
+	if (args) {
+		at = find_last(tail, ") at ");
+		w->file = at ? (struct text){ at + 5, t.end } : w->file;
+		if (!at && (at = find_last(tail, ") from ")))
+			w->file = (struct text){ at + 7, t.end };
+		at = args;
+	} else if (address) {
 		at = find(t, " - ");
-		if (at)
-			w->file = (struct text){ at + 3, t.end };
-		w->function = (struct text){ t.p, at ? at : t.end };
-	} else if (!args) {
+		w->file = at ? (struct text){ at + 3, t.end } : w->file;
+	} else {
 		/* "#0 f from x.py:12" is where torch called an operation, not where it stands. */
 		at = find(t, " from ");
 		if (at && find((struct text){ at, t.end }, ":"))
 			return false;
-		w->function = (struct text){ t.p, at ? at : t.end };
-		if (at)
-			w->file = (struct text){ at + 6, t.end };
-	} else {
-		struct text tail = { args, t.end };
-
-		w->function = (struct text){ t.p, args };
-		at = find_last(tail, ") at ");
-		if (at)
-			w->file = (struct text){ at + 5, t.end };
-		else if ((at = find_last(tail, ") from ")))
-			w->file = (struct text){ at + 7, t.end };
+		w->file = at ? (struct text){ at + 6, t.end } : w->file;
 	}
-	at = find_last(w->file, ":");
-	if (at) {
-		struct text rest = { at + 1, w->file.end };
-		int64_t line = take_number(&rest);
-
-		if (line >= 0) {
-			w->line = (int32_t)line;
-			w->file.end = at;
-		}
-	}
+	w->function = (struct text){ t.p, at ? at : t.end };
+	split_line(w);
 	w->kind = WORD_FRAME;
 	return true;
 }
@@ -638,15 +658,9 @@ static struct text take_set(struct text t)
 	return set;
 }
 
-/* "rank 3", "ranks 0-3,5:", "=== node7 rank12 (pid 99) ===", "==> stacks/rank3.txt <==" */
-static bool place_line(struct text t, struct stack_word *w)
+/* The set behind "rank" or "ranks". False: undecorated, the line says more than that. */
+static bool place_ranks(struct text t, bool decorated, struct text *ret)
 {
-	bool decorated = t.p < t.end && is_one_of(*t.p, "=-#*<>~+");
-
-	if (text_len(t) > PLACE_LEN_MAX)
-		return false;
-	if (starts(t, "["))
-		t.p++;
 	for (const char *p = t.p; p + 4 < t.end; p++) {
 		struct text rest = { p, t.end };
 
@@ -655,34 +669,26 @@ static bool place_line(struct text t, struct stack_word *w)
 		(void)take(&rest, "s");
 		while (rest.p < rest.end && is_one_of(*rest.p, " :=#_-["))
 			rest.p++;
-		w->ranks = take_set(rest);
-		if (!text_len(w->ranks))
+		*ret = take_set(rest);
+		if (!text_len(*ret))
 			continue;
-		rest.p = w->ranks.end;
-		/* Undecorated, it must be all that the line says. */
-		if (!decorated && p > t.p)
-			return false;
-		while (!decorated && rest.p < rest.end) {
-			if (!is_one_of(*rest.p, " :].)"))
+		if (decorated)
+			return true;
+		for (const char *q = ret->end; q < rest.end; q++)
+			if (!is_one_of(*q, " :].)"))
 				return false;
-			rest.p++;
-		}
-		break;
+		return p == t.p;
 	}
-	w->pid = decorated ? number_behind(t, "pid ") : -1;
-	if (w->pid < 0 && decorated)
-		w->pid = number_behind(t, "pid=");
-	if (w->pid < 0 && decorated)
-		w->pid = number_behind(t, "pid:");
-	if (!text_len(w->ranks) && w->pid < 0 && !(starts(t, "==> ") && ends(t, " <==")))
-		return false;
-	w->kind = WORD_PLACE;
-	for (const char *p = t.p; decorated && p + 5 < t.end; p++) {
+	return true;
+}
+
+/* What stands behind "host" or "node": a word of its own, or the word that begins with it. */
+static struct text place_host(struct text t)
+{
+	for (const char *p = t.p; p + 5 < t.end; p++) {
 		struct text rest = { p, t.end };
 
-		if (!take(&rest, "host") && !take(&rest, "node"))
-			continue;
-		if (p > t.p && is_word(p[-1]))
+		if ((p > t.p && is_word(p[-1])) || (!take(&rest, "host") && !take(&rest, "node")))
 			continue;
 		if (rest.p < rest.end && is_one_of(*rest.p, " :=")) {
 			(void)take(&rest, "name");
@@ -690,12 +696,33 @@ static bool place_line(struct text t, struct stack_word *w)
 				rest.p++;
 			p = rest.p;
 		}
-		w->host = (struct text){ p, p };
-		while (w->host.end < t.end &&
-		       (is_word(*w->host.end) || is_one_of(*w->host.end, ".-")))
-			w->host.end++;
-		break;
+		rest = (struct text){ p, p };
+		while (rest.end < t.end && (is_word(*rest.end) || is_one_of(*rest.end, ".-")))
+			rest.end++;
+		return rest;
 	}
+	return (struct text){ t.p, t.p };
+}
+
+/* "rank 3", "ranks 0-3,5:", "=== node7 rank12 (pid 99) ===", "==> stacks/rank3.txt <==" */
+static bool place_line(struct text t, struct stack_word *w)
+{
+	static const char *const pids[] = { "pid ", "pid=", "pid:" };
+	bool decorated = t.p < t.end && is_one_of(*t.p, "=-#*<>~+");
+
+	if (text_len(t) > PLACE_LEN_MAX)
+		return false;
+	if (starts(t, "["))
+		t.p++;
+	if (!place_ranks(t, decorated, &w->ranks))
+		return false;
+	for (size_t i = 0; decorated && w->pid < 0 && i < ARRAY_SIZE(pids); i++)
+		w->pid = number_behind(t, pids[i]);
+	if (!text_len(w->ranks) && w->pid < 0 && !(starts(t, "==> ") && ends(t, " <==")))
+		return false;
+	w->kind = WORD_PLACE;
+	if (decorated)
+		w->host = place_host(t);
 	return true;
 }
 
