@@ -204,6 +204,48 @@ static void skip_passed(struct building *b, uint32_t of_table, int64_t passed)
 	}
 }
 
+/* --- pairs of send and recv --- */
+
+static const struct pending_op *counterpart(const struct building *b, uint32_t of_table,
+					    const struct dump_view *peer,
+					    const struct signature *of, int64_t self)
+{
+	const struct dump_group *g = same_group(peer, of_table);
+	enum comm_op wanted = of->op == COMM_SEND ? COMM_RECV : COMM_SEND;
+
+	for (size_t i = 0; g && i < g->pending.n; i++) {
+		const struct signature *s = &b->st->signatures.v[g->pending.v[i].signature];
+		int32_t back = wanted == COMM_SEND ? s->target : s->source;
+		int64_t theirs = MAX(s->in_elements, s->out_elements);
+		int64_t ours = MAX(of->in_elements, of->out_elements);
+
+		if (g->pending.v[i].p2p && s->op == wanted && back == self &&
+		    (theirs < 0 || ours < 0 || theirs == ours))
+			return &g->pending.v[i];
+	}
+	return NULL;
+}
+
+static void meet_pairs(struct building *b, uint32_t of_table)
+{
+	struct scene_group *g = &b->s->groups.v[b->group[of_table]];
+
+	for (size_t i = 0; i < g->members.n && g->members_known; i++) {
+		struct scene_member *m = &g->members.v[i];
+		const struct signature *s;
+		int32_t peer;
+
+		if (!m->waits || !m->wait.p2p || m->wait.signature == NO_ID)
+			continue;
+		s = &b->s->signatures.v[m->wait.signature];
+		peer = s->op == COMM_SEND ? s->target : s->source;
+		if (peer < 0 || (size_t)peer >= g->members.n || !b->view[g->members.v[peer].row])
+			continue;
+		m->met = counterpart(b, of_table, b->view[g->members.v[peer].row], s, (int64_t)i) !=
+			 NULL;
+	}
+}
+
 /* A rank waits in what it began first and has not finished, whatever its group. */
 static void find_first_waits(struct scene *s)
 {
@@ -266,5 +308,8 @@ void build_groups(struct building *b)
 	for (uint32_t i = 0; i < b->st->groups.n; i++)
 		if (b->group[i] != NO_ID)
 			skip_passed(b, i, passed_by_others(s, &s->groups.v[b->group[i]]));
+	for (uint32_t i = 0; i < b->st->groups.n; i++)
+		if (b->group[i] != NO_ID)
+			meet_pairs(b, i);
 	find_first_waits(s);
 }

@@ -245,9 +245,9 @@ static void tie_counts(struct scene *s)
 		if (c->row == NO_ID)
 			continue;
 		r = &s->ranks.v[c->row];
-		r->pid = c->c.pid;
-		r->gpu = c->c.gpu;
-		r->host = c->c.host;
+		r->pid = c->c.pid > 0 ? c->c.pid : r->pid;
+		r->gpu = c->c.gpu >= 0 ? c->c.gpu : r->gpu;
+		r->host = c->c.host != NO_ID ? c->c.host : r->host;
 		r->witnesses |= 1u << WITNESS_RAS;
 		r->lived = true;
 	}

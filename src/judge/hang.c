@@ -123,6 +123,16 @@ static bool whole_node_absent(const struct hang *h, uint32_t row)
 	return true;
 }
 
+static bool node_failed(const struct hang *h, uint32_t row)
+{
+	for (size_t i = 0; i < h->s->sayings.n; i++)
+		if (h->s->sayings.v[i].s.kind == SAY_NODE_FAILED &&
+		    (!has_host(h, row) || h->s->sayings.v[i].s.host == NO_ID ||
+		     h->s->sayings.v[i].s.host == h->s->ranks.v[row].host))
+			return true;
+	return false;
+}
+
 static void weigh_absence(struct hang *h)
 {
 	for (size_t i = h->breaches.n; i-- > 0;) {
@@ -135,7 +145,8 @@ static void weigh_absence(struct hang *h)
 			uint32_t row = b->culprits.v[k];
 			bool lived = h->s->ranks.v[row].lived;
 
-			if (!lived && (h->s->folded || whole_node_absent(h, row))) {
+			if (!lived && !node_failed(h, row) &&
+			    (h->s->folded || whole_node_absent(h, row))) {
 				unseen++;
 				continue;
 			}
@@ -148,7 +159,8 @@ static void weigh_absence(struct hang *h)
 			    "nothing was given of %zu ranks that make up whole nodes: they are "
 			    "waited for, but not blamed",
 			    unseen);
-		if (!kept || 2 * kept > b->victims.n + kept + 1)
+		if (!kept ||
+		    (2 * kept > b->victims.n + kept + 1 && !node_failed(h, b->culprits.v[0])))
 			drop(h, i);
 		else if (kept > 1)
 			b->confidence = 0.6;
@@ -384,7 +396,7 @@ static void verdict(struct hang *h)
 		return;
 	}
 	for (size_t i = 0; i < h->breaches.n; i++)
-		crash |= own_failure(h->breaches.v[i].cause) &&
+		crash |= own_failure(h->breaches.v[i].cause) && h->breaches.v[i].failure &&
 			 !killed_by_host(&h->breaches.v[i]) &&
 			 h->breaches.v[i].ground != GROUND_STUCK &&
 			 h->breaches.v[i].ground != GROUND_STACK;

@@ -114,6 +114,33 @@ static void odd_counts(struct hang *h, size_t from, size_t to, struct breach *b)
 	}
 }
 
+/* RAS names processes that do not answer, or that it takes for dead. */
+static bool breach_of_dead(struct hang *h)
+{
+	const struct scene *s = h->s;
+	_cleanup_free_ bool *dead = xcalloc(s->ranks.n + 1, sizeof(bool));
+	struct breach *b = NULL;
+
+	for (size_t i = 0; i < s->counts.n; i++) {
+		const struct comm_count *c = &s->counts.v[i].c;
+
+		if (!s->counts.v[i].latest || s->counts.v[i].row == NO_ID ||
+		    !(c->missing || c->dead || c->unresponsive) || dead[s->counts.v[i].row])
+			continue;
+		if (!b)
+			b = breach_new(h, GROUND_REPORTED);
+		dead[s->counts.v[i].row] = true;
+		*vec_push(&b->culprits) = s->counts.v[i].row;
+	}
+	if (!b)
+		return false;
+	b->confidence = 0.9;
+	for (uint32_t row = 0; row < s->ranks.n; row++)
+		if (!dead[row] && s->ranks.v[row].witnesses)
+			*vec_push(&b->victims) = row;
+	return true;
+}
+
 void breach_of_counts(struct hang *h)
 {
 	const struct scene *s = h->s;
@@ -131,6 +158,8 @@ void breach_of_counts(struct hang *h)
 		missing |= c->c.missing || c->c.unresponsive || c->c.dead;
 	}
 	h->goes_on |= again && moved;
+	if (missing && breach_of_dead(h))
+		return;
 	for (size_t from = 0, to = 0; from < s->counts.n; from = to) {
 		while (to < s->counts.n && s->counts.v[to].group == s->counts.v[from].group)
 			to++;

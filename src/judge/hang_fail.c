@@ -64,6 +64,20 @@ static const char *text_of(const struct hang *h, uint32_t id)
 	return id == NO_ID ? "" : intern_get(&h->s->names, id);
 }
 
+/* When the first watchdog spoke; what ends after that ends because of it. */
+static int64_t first_timeout_ns(const struct hang *h)
+{
+	int64_t first = INT64_MAX;
+
+	for (size_t i = 0; i < h->s->sayings.n; i++) {
+		const struct scene_saying *y = &h->s->sayings.v[i];
+
+		if (y->s.kind == SAY_TIMEOUT && y->s.time_ns > 0)
+			first = MIN(first, y->s.time_ns);
+	}
+	return first;
+}
+
 /* By rank: what the launcher did to it, and whether its watchdog had spoken. */
 struct fate {
 	bool stopped, timed_out, lost_peer;
@@ -109,7 +123,7 @@ static void note_fate(const struct hang *h, struct fate *f, const struct scene_s
 }
 
 /* Ended by somebody else's doing: by its launcher, its own watchdog, or a lost peer. */
-static bool followed(const struct fate *f)
+static bool followed(const struct hang *h, const struct fate *f)
 {
 	const struct meaning *m = f->best ? meaning_of(f->best->s.kind) : NULL;
 	int64_t exit = f->exit ? f->exit->s.value : 0;
@@ -124,6 +138,9 @@ static bool followed(const struct fate *f)
 		return f->timed_out || (f->lost_peer && m->kind != SAY_FATAL);
 	}
 	if (f->stopped || ended_from_outside(exit))
+		return true;
+	if (h->timed_out && (f->exit->s.time_ns <= 0 ? exit == -SIGABRT
+						     : f->exit->s.time_ns >= first_timeout_ns(h)))
 		return true;
 	return f->timed_out || f->lost_peer;
 }
@@ -204,8 +221,8 @@ void look_at_failures(struct hang *h)
 	}
 	for (uint32_t row = 0; row < h->s->ranks.n; row++) {
 		h->look[row].echo = (fate[row].best || fate[row].exit || fate[row].lost_peer) &&
-				    followed(&fate[row]);
-		if (!fate[row].best || followed(&fate[row]))
+				    followed(h, &fate[row]);
+		if (!fate[row].best || followed(h, &fate[row]))
 			continue;
 		add_failure(h, &fate[row]);
 		*vec_push(&rows) = row;
@@ -253,6 +270,12 @@ void breach_of_echoes(struct hang *h)
 		*vec_push(h->look[row].echo ? &b->victims : &b->culprits) = row;
 }
 
+static bool on_one_host(const struct failure *a, const struct failure *b)
+{
+	return a->said->s.host == NO_ID || b->said->s.host == NO_ID ||
+	       a->said->s.host == b->said->s.host || a->said->file == b->said->file;
+}
+
 /* Who merely ended by an exit code said why somewhere that was not given; ranks that failed beside
    it and said why speak for it. */
 static const struct failure *with_words(const struct hang *h, const struct failure *first)
@@ -261,6 +284,8 @@ static const struct failure *with_words(const struct hang *h, const struct failu
 
 	if (meaning_of(first->said->s.kind)->weight > 2 || first->by_signal)
 		return first;
+	if (h->n_untied && (first == h->untied || on_one_host(first, h->untied)))
+		return h->untied;
 	for (size_t i = 0; i < h->failures.n; i++)
 		if (meaning_of(h->failures.v[i].said->s.kind)->weight > 2 &&
 		    (!best || by_weight_of_proof(&h->failures.v[i], best) < 0))
@@ -272,7 +297,7 @@ static const struct failure *with_words(const struct hang *h, const struct failu
    choice between them means anything. */
 void breach_of_failures(struct hang *h)
 {
-	const struct failure *first = NULL;
+	const struct failure *first = NULL, *words;
 	struct breach *b;
 	size_t alike = 0;
 	uint32_t row;
@@ -283,11 +308,11 @@ void breach_of_failures(struct hang *h)
 			first = &h->failures.v[i];
 	if (!first)
 		return;
-	first = with_words(h, first);
-	row = first->cause == CAUSE_RENDEZVOUS ? NO_ID : row_of_failure(h, first);
+	words = with_words(h, first);
+	row = words->cause == CAUSE_RENDEZVOUS ? NO_ID : row_of_failure(h, first);
 	b = breach_new(h, GROUND_FAILED);
-	b->failure = first;
-	b->cause = first->cause;
+	b->failure = words;
+	b->cause = words->cause;
 	b->confidence = first->first ? 0.9 : 0.8;
 	for (size_t i = 0; i < h->failures.n; i++)
 		alike += &h->failures.v[i] != first && same_words(&h->failures.v[i], first);

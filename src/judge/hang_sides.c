@@ -221,36 +221,35 @@ void odd_in_cycle(struct hang *h, struct breach *b, const uint32_t *rows, size_t
 	sides_done(sides, n_sides);
 }
 
-/* Watchdogs of all ranks spoke, in groups whose members nobody lists: those few that wait in an
-   operation outside of steps while the others are in their step's have left the loop. */
+/* Watchdogs of all ranks spoke, in groups whose members nobody lists: those few that wait in the
+   group of all ranks while the others are in groups of their step have left the loop. */
 void breach_of_places(struct hang *h)
 {
 	const struct scene *s = h->s;
-	struct side in_step = { .signature = NO_ID }, outside = { .signature = NO_ID };
+	struct side sides[2] = { { .signature = NO_ID }, { .signature = NO_ID } };
 	_cleanup_free_ bool *seen = xcalloc(s->ranks.n + 1, sizeof(bool));
 	size_t waiting = 0;
 	struct breach *b;
 
-	for (size_t i = 0; i < s->groups.n && !s->n_dumps; i++)
+	for (size_t i = 0; i < s->groups.n && !s->n_dumps; i++) {
+		bool world = !strcmp(intern_get(&s->names, s->groups.v[i].desc), "default_pg");
+
 		for (size_t k = 0; k < s->groups.v[i].members.n; k++) {
 			const struct scene_member *m = &s->groups.v[i].members.v[k];
-			struct side *to =
-			    outside_of_steps(h, m->wait.signature) ? &outside : &in_step;
 
 			if (!m->waits || seen[m->row])
 				continue;
 			seen[m->row] = true;
 			waiting++;
-			*vec_push(&to->rows) = m->row;
-			to->signature = m->wait.signature;
+			*vec_push(&sides[world].rows) = m->row;
+			sides[world].signature = m->wait.signature;
 		}
-	if (waiting == s->ranks.n && outside.rows.n && 2 * outside.rows.n < waiting) {
-		struct side sides[2] = { in_step, outside };
-
+	}
+	if (waiting && waiting == s->ranks.n && sides[1].rows.n && 2 * sides[1].rows.n < waiting) {
 		b = breach_new(h, GROUND_ORDER);
 		name_side(b, sides, 2, &sides[1]);
 		b->confidence = 0.5;
 	}
-	free(in_step.rows.v);
-	free(outside.rows.v);
+	free(sides[0].rows.v);
+	free(sides[1].rows.v);
 }

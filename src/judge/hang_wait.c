@@ -32,6 +32,7 @@ struct visit {
 
 struct graph {
 	uint32_t n_ranks;
+	bool with_unseen; /* ranks of which there is nothing count as behind */
 	VEC(struct place) places;
 	VEC(uint32_t) to; /* rows that a place waits for */
 	uint32_t *wait;	  /* by row: its place; NO_ID */
@@ -42,11 +43,12 @@ struct graph {
 	uint32_t next_index, n_components;
 };
 
+/* Also in a later part of the same number: coalesced calls end together. */
 static const struct scene_conflict *conflict_at(const struct scene_group *g, int64_t seq,
 						uint32_t place)
 {
 	for (size_t i = 0; i < g->conflicts.n; i++)
-		if (g->conflicts.v[i].seq == seq && g->conflicts.v[i].place == place)
+		if (g->conflicts.v[i].seq == seq && g->conflicts.v[i].place >= place)
 			return &g->conflicts.v[i];
 	return NULL;
 }
@@ -107,23 +109,12 @@ static const struct scene_member *peer_of(const struct scene *s, const struct sc
 	return &g->members.v[peer];
 }
 
-static bool is_counterpart(const struct hang *h, const struct scene_group *g,
-			   const struct scene_member *m, const struct scene_member *peer)
-{
-	const struct scene_member *back;
-	const struct signature *a, *b;
-
-	if (!peer->waits || !peer->wait.p2p || peer->wait.signature == NO_ID)
-		return false;
-	back = peer_of(h->s, g, &peer->wait);
-	a = &h->s->signatures.v[m->wait.signature];
-	b = &h->s->signatures.v[peer->wait.signature];
-	return back && back->row == m->row && a->op != b->op;
-}
-
 /* A rank that has a dump but no number in the group has not begun anything there. */
-static bool behind(const struct scene_member *m, const struct place *p, const struct hang *h)
+static bool behind(const struct scene_member *m, const struct place *p, const struct hang *h,
+		   bool with_unseen)
 {
+	if (!with_unseen && m->source == MEMBER_ABSENT && !h->s->ranks.v[m->row].lived)
+		return false;
 	if (h->s->ranks.v[m->row].cut)
 		return false;
 	if (m->source == MEMBER_ABSENT && h->look[m->row].waiting_stack)
@@ -156,7 +147,7 @@ static void add_targets(struct hang *h, struct graph *g, struct place *p)
 		const struct scene_member *m = &group->members.v[p->waiter];
 		const struct scene_member *peer = peer_of(h->s, group, &m->wait);
 
-		if (peer && !is_counterpart(h, group, m, peer))
+		if (peer && !m->met)
 			*vec_push(&g->to) = peer->row;
 		p->n_to = (uint32_t)g->to.n - p->first_to;
 		return;
@@ -165,7 +156,7 @@ static void add_targets(struct hang *h, struct graph *g, struct place *p)
 		const struct scene_member *m = &group->members.v[i];
 		uint32_t side = side_of(c, m->row);
 
-		if (behind(m, p, h) || kept_elsewhere(h, m, p) ||
+		if (behind(m, p, h, g->with_unseen) || kept_elsewhere(h, m, p) ||
 		    (p->side != NO_ID && side != NO_ID && side != p->side && !c->finished))
 			*vec_push(&g->to) = m->row;
 	}
@@ -459,9 +450,9 @@ static void graph_done(struct graph *g)
 	free(g->visits.v);
 }
 
-void breach_of_waits(struct hang *h)
+static void breach_of_graph(struct hang *h, bool with_unseen)
 {
-	struct graph g = { 0 };
+	struct graph g = { .with_unseen = with_unseen };
 	struct sink *sinks;
 	uint32_t n;
 
@@ -492,4 +483,28 @@ void breach_of_waits(struct hang *h)
 		free(sinks[i].rows.v);
 	free(sinks);
 	graph_done(&g);
+}
+
+static bool names_odd_one(const struct hang *h)
+{
+	for (size_t i = 0; i < h->breaches.n; i++)
+		if (h->breaches.v[i].culprits.n && !h->breaches.v[i].tie)
+			return true;
+	return false;
+}
+
+/* Dumps get lost: a rank that nothing is of counts only if those that were seen explain nothing. */
+void breach_of_waits(struct hang *h)
+{
+	size_t before = h->breaches.n;
+
+	breach_of_graph(h, false);
+	if (names_odd_one(h))
+		return;
+	while (h->breaches.n > before) {
+		h->breaches.n--;
+		free(h->breaches.v[h->breaches.n].culprits.v);
+		free(h->breaches.v[h->breaches.n].victims.v);
+	}
+	breach_of_graph(h, true);
 }

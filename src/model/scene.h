@@ -39,6 +39,7 @@ struct scene_member {
 	bool timed_out;		 /* its own watchdog said so */
 	bool signalled;		 /* told to dump by another rank: had not timed out itself */
 	bool failed;		 /* finished, but not as it should: a peer went away */
+	bool met; /* it waits in a send or recv, and the peer is in the other half of it */
 };
 
 struct scene_side {

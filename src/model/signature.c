@@ -12,7 +12,7 @@ enum side {
 };
 
 static const unsigned char compared[COMM_OPS] = {
-	[COMM_ALL_REDUCE] = SIDE_IN | SIDE_DTYPE,
+	[COMM_ALL_REDUCE] = SIDE_IN | SIDE_OUT | SIDE_DTYPE,
 	[COMM_ALL_GATHER] = SIDE_IN | SIDE_OUT | SIDE_EITHER | SIDE_DTYPE,
 	[COMM_REDUCE_SCATTER] = SIDE_IN | SIDE_OUT | SIDE_EITHER | SIDE_DTYPE,
 	[COMM_ALL_TO_ALL] = SIDE_DTYPE,
@@ -47,6 +47,11 @@ static bool sizes_differ(unsigned sides, const struct signature *a, const struct
 	return in == 1 || out == 1;
 }
 
+static bool dtypes_differ(const struct intern *names, uint32_t a, uint32_t b)
+{
+	return a != b && a != NO_ID && b != NO_ID && intern_len(names, a) && intern_len(names, b);
+}
+
 enum mismatch signature_compare(const struct intern *names, const struct signature *a,
 				const struct signature *b)
 {
@@ -63,9 +68,8 @@ enum mismatch signature_compare(const struct intern *names, const struct signatu
 	sides = compared[a->op];
 	if (sizes_differ(sides, a, b))
 		return MISMATCH_SIZE;
-	if (sides & SIDE_DTYPE && a->in_dtypes != b->in_dtypes && a->in_dtypes != NO_ID &&
-	    b->in_dtypes != NO_ID && intern_len(names, a->in_dtypes) &&
-	    intern_len(names, b->in_dtypes))
+	if (sides & SIDE_DTYPE && (dtypes_differ(names, a->in_dtypes, b->in_dtypes) ||
+				   dtypes_differ(names, a->out_dtypes, b->out_dtypes)))
 		return MISMATCH_DTYPE;
 	return MISMATCH_NONE;
 }
