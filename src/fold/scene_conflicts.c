@@ -90,6 +90,29 @@ static bool slot_differs(struct building *b, const struct standing_slot *slot)
 	return false;
 }
 
+#define PAST_COMPARED 8
+#define PAST_LEAST    4
+
+/* Did two groups call the same operations at the numbers before? Then they run one program. */
+static bool same_past(const struct building *b, uint32_t one, uint32_t other, int64_t pos)
+{
+	int alike = 0;
+
+	for (int64_t back = 1; back <= PAST_COMPARED; back++) {
+		int64_t at = pos - POSITION(back);
+		const struct standing_slot *x = standings_slot(b->st, one, at);
+		const struct standing_slot *y = standings_slot(b->st, other, at);
+
+		if (!x || !y)
+			continue;
+		if (b->st->signatures.v[x->variants[0]].op !=
+		    b->st->signatures.v[y->variants[0]].op)
+			return false;
+		alike++;
+	}
+	return alike >= PAST_LEAST;
+}
+
 /* Groups of one description run one program: what most of the others called in that place. */
 static uint32_t called_by_siblings(struct building *b, uint32_t of_table, int64_t pos)
 {
@@ -97,12 +120,14 @@ static uint32_t called_by_siblings(struct building *b, uint32_t of_table, int64_
 	const char *desc = intern_get(&b->st->names, own->desc);
 	uint32_t votes[COMM_OPS] = { 0 }, last[COMM_OPS], most = 0;
 
-	if (!*desc || !strcmp(desc, "undefined"))
-		return NO_ID;
+	bool described = *desc && strcmp(desc, "undefined");
+
 	for (uint32_t i = 0; i < b->st->groups.n; i++) {
 		const struct standing_slot *slot;
 
 		if (i == of_table || b->st->groups.v[i].desc != own->desc)
+			continue;
+		if (!described && !same_past(b, of_table, i, pos))
 			continue;
 		slot = standings_slot(b->st, i, pos);
 		for (uint32_t v = 0; slot && v < slot->n_variants; v++) {

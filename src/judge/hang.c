@@ -388,8 +388,10 @@ static void verdict(struct hang *h)
 
 		if (h->r->verdict == VERDICT_SLOW)
 			return;
-		if (late || steps_only || h->saves_now ||
-		    (h->r->verdict == VERDICT_HEALTHY && h->r->ranks.n))
+		if (h->timed_out && !late)
+			h->r->verdict = VERDICT_INSUFFICIENT;
+		else if (late || steps_only || h->saves_now ||
+			 (h->r->verdict == VERDICT_HEALTHY && h->r->ranks.n))
 			h->r->verdict = VERDICT_HEALTHY;
 		else
 			h->r->verdict = VERDICT_INSUFFICIENT;

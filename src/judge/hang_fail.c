@@ -139,8 +139,9 @@ static bool followed(const struct hang *h, const struct fate *f)
 	}
 	if (f->stopped || ended_from_outside(exit))
 		return true;
-	if (h->timed_out && (f->exit->s.time_ns <= 0 ? exit == -SIGABRT
-						     : f->exit->s.time_ns >= first_timeout_ns(h)))
+	if (h->timed_out && exit == -SIGABRT)
+		return true; /* what a watchdog does after a time-out */
+	if (h->timed_out && f->exit->s.time_ns > 0 && f->exit->s.time_ns >= first_timeout_ns(h))
 		return true;
 	return f->timed_out || f->lost_peer;
 }

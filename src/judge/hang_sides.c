@@ -13,8 +13,11 @@ struct side {
 	uint32_t signature;
 	size_t weight;	       /* of all ranks that wait in its place, in the cycle or not */
 	uint32_t broken, kept; /* by habit */
-	bool outside;	       /* a barrier or its like */
-	bool like_others;      /* groups of the same kind called this there */
+	bool outside;	       /* a barrier or its like, or alone in the group of all ranks */
+	bool elsewhere;	       /* its stacks are in a save, an evaluation, an exit */
+	bool
+	    skipped; /* it called less in other groups than those did who stand in the same place */
+	bool like_others; /* groups of the same kind called this there */
 };
 
 static void count_habits(const struct hang *h, struct side *s)
@@ -58,6 +61,16 @@ static bool broke_habit(const struct side *s)
 static bool is_outside(const struct side *s)
 {
 	return s->outside && !s->kept;
+}
+
+static bool has_skipped(const struct side *s)
+{
+	return s->skipped;
+}
+
+static bool is_elsewhere(const struct side *s)
+{
+	return s->elsewhere;
 }
 
 static bool unlike_others(const struct side *s)
@@ -119,7 +132,13 @@ static void decide(struct breach *b, struct side *sides, size_t n, bool cycle)
 	if (cycle)
 		odd = only_one(sides, n, broke_habit);
 	if (cycle && !odd)
+		odd = only_one(sides, n, has_skipped);
+	if (cycle && !odd)
 		odd = smallest(sides, n);
+	if (cycle && !odd)
+		odd = only_one(sides, n, is_elsewhere);
+	if (cycle && !odd)
+		odd = only_one(sides, n, is_outside);
 	if (!odd && by_majority(b, sides, n)) {
 		b->confidence = 0.95;
 		return;
@@ -181,6 +200,76 @@ static size_t waiting_at(const struct hang *h, uint32_t group, int64_t seq)
 	return n;
 }
 
+static bool in_world_group(const struct hang *h, uint32_t row)
+{
+	uint32_t group = h->s->ranks.v[row].wait_group;
+
+	return group != NO_ID &&
+	       !strcmp(intern_get(&h->s->names, h->s->groups.v[group].desc), "default_pg");
+}
+
+static bool stacks_elsewhere(const struct hang *h, const struct side *s)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->rows.n; i++) {
+		const struct doing_found *d = &h->look[s->rows.v[i]].doing;
+
+		n += h->look[s->rows.v[i]].has_stack &&
+		     (d->inside == DOING_CHECKPOINT || d->inside == DOING_EVALUATION ||
+		      d->inside == DOING_EXIT || d->doing == DOING_EXIT);
+	}
+	return n && n == s->rows.n;
+}
+
+/* How far each rank is in its group of a description; -1: in none, or in several. */
+static void numbers_in(const struct hang *h, uint32_t desc, int64_t *ret)
+{
+	for (size_t i = 0; i < h->s->ranks.n; i++)
+		ret[i] = -1;
+	for (size_t i = 0; i < h->s->groups.n; i++) {
+		const struct scene_group *g = &h->s->groups.v[i];
+
+		for (size_t k = 0; g->desc == desc && k < g->members.n; k++) {
+			const struct scene_member *m = &g->members.v[k];
+
+			if (m->source == MEMBER_DUMP)
+				ret[m->row] = ret[m->row] == -1 ? m->enqueued : -2;
+		}
+	}
+}
+
+#define AGREEING_LEAST 4u
+
+/* Of those who stand where `row` stands, have nearly all called more in groups of one kind? */
+static bool has_called_less(const struct hang *h, uint32_t row)
+{
+	uint32_t group = h->s->ranks.v[row].wait_group;
+	int64_t seq = h->s->ranks.v[row].wait_seq;
+	const struct scene_group *g = group == NO_ID ? NULL : &h->s->groups.v[group];
+	_cleanup_free_ int64_t *number = xmalloc((h->s->ranks.n + 1) * sizeof(*number));
+
+	for (size_t i = 0; g && i < h->s->groups.n; i++) {
+		uint32_t desc = h->s->groups.v[i].desc;
+		size_t more = 0, all = 0;
+
+		if (desc == NO_ID || desc == g->desc || !scene_member(&h->s->groups.v[i], row))
+			continue;
+		numbers_in(h, desc, number);
+		for (size_t k = 0; k < g->members.n && number[row] >= 0; k++) {
+			const struct scene_member *m = &g->members.v[k];
+
+			if (!m->waits || m->wait.seq != seq || m->row == row || number[m->row] < 0)
+				continue;
+			all++;
+			more += number[m->row] > number[row];
+		}
+		if (all >= AGREEING_LEAST && 10 * more >= 9 * all)
+			return true;
+	}
+	return false;
+}
+
 void odd_in_cycle(struct hang *h, struct breach *b, const uint32_t *rows, size_t n)
 {
 	struct side *sides = xcalloc(n, sizeof(*sides));
@@ -208,7 +297,11 @@ void odd_in_cycle(struct hang *h, struct breach *b, const uint32_t *rows, size_t
 	}
 	for (size_t i = 0; i < n_sides; i++) {
 		count_habits(h, &sides[i]);
-		sides[i].outside = outside_of_steps(h, sides[i].signature);
+		sides[i].outside = outside_of_steps(h, sides[i].signature) ||
+				   in_world_group(h, sides[i].rows.v[0]);
+		sides[i].elsewhere = stacks_elsewhere(h, &sides[i]);
+		for (size_t k = 0; k < sides[i].rows.n && !sides[i].skipped; k++)
+			sides[i].skipped = has_called_less(h, sides[i].rows.v[k]);
 	}
 	if (n_sides > 1) {
 		decide(b, sides, n_sides, true);
@@ -232,10 +325,14 @@ void breach_of_places(struct hang *h)
 	struct breach *b;
 
 	for (size_t i = 0; i < s->groups.n && !s->n_dumps; i++) {
+		bool unnamed = s->groups.v[i].desc == NO_ID && s->groups.v[i].name == NO_ID;
 		bool world = !strcmp(intern_get(&s->names, s->groups.v[i].desc), "default_pg");
 
 		for (size_t k = 0; k < s->groups.v[i].members.n; k++) {
 			const struct scene_member *m = &s->groups.v[i].members.v[k];
+
+			if (unnamed)
+				world = outside_of_steps(h, m->wait.signature);
 
 			if (!m->waits || seen[m->row])
 				continue;

@@ -115,7 +115,12 @@ static bool behind(const struct scene_member *m, const struct place *p, const st
 {
 	if (!with_unseen && m->source == MEMBER_ABSENT && !h->s->ranks.v[m->row].lived)
 		return false;
+	const struct scene_group *g = &h->s->groups.v[p->group];
+
 	if (h->s->ranks.v[m->row].cut)
+		return false;
+	/* lines that name no group are of several: their numbers cannot be compared */
+	if (g->name == NO_ID && g->desc == NO_ID && m->source == MEMBER_LOG)
 		return false;
 	if (m->source == MEMBER_ABSENT && h->look[m->row].waiting_stack)
 		return false;
