@@ -251,6 +251,17 @@ static void many_sayings_are_bounded_and_counted(void **state)
 	buf_done(&b);
 }
 
+static void texts_about_jobs_are_no_logs(void **state)
+{
+	static const char text[] = "Notes\n\nRuntimeError: CUDA out of memory\n";
+
+	(void)state;
+	expect_of("a/notes.md", text, strlen(text), "");
+	expect_of("a/notes.log", text, strlen(text), "out-of-memory value=0 what=GPU memory\n");
+	expect_of("a/notes.md", "2026-11-29 21:09:53 bye\n", 24,
+		  "left what=bye ms=1795986593000\n");
+}
+
 static void binary_files_are_no_logs(void **state)
 {
 	static const char nul[64] = "text", odd[] = "\001\002\003\004\005\006";
@@ -488,6 +499,7 @@ int main(void)
 		cmocka_unit_test(ranks_of_files),
 		cmocka_unit_test(stamps_without_a_year_take_it_from_others),
 		cmocka_unit_test(many_sayings_are_bounded_and_counted),
+		cmocka_unit_test(texts_about_jobs_are_no_logs),
 		cmocka_unit_test(binary_files_are_no_logs),
 		cmocka_unit_test(healthy_logs_give_their_medians),
 		cmocka_unit_test(events_of_a_step_of_twenty_minutes),

@@ -300,9 +300,12 @@ struct masks {
 };
 
 #ifdef __SSE2__
-static inline uint64_t bits(__m128i v, unsigned at)
+static inline uint64_t join(__m128i a, __m128i b, __m128i c, __m128i d)
 {
-	return (uint64_t)(unsigned)_mm_movemask_epi8(v) << at;
+	return (uint64_t)(unsigned)_mm_movemask_epi8(a) |
+	       (uint64_t)(unsigned)_mm_movemask_epi8(b) << 16 |
+	       (uint64_t)(unsigned)_mm_movemask_epi8(c) << 32 |
+	       (uint64_t)(unsigned)_mm_movemask_epi8(d) << 48;
 }
 
 /* Bytes in low..low+n-1: as signed numbers, those that are small once low is moved to the bottom.
@@ -313,22 +316,36 @@ static inline __m128i in_range(__m128i v, char low, int n)
 			      _mm_set1_epi8((char)(-128 + n)));
 }
 
+static inline __m128i letters_in(__m128i v)
+{
+	return in_range(_mm_or_si128(v, _mm_set1_epi8(0x20)), 'a', 26);
+}
+
+static inline __m128i digits_in(__m128i v)
+{
+	return _mm_or_si128(in_range(v, '0', 10), _mm_cmpeq_epi8(v, _mm_set1_epi8('[')));
+}
+
+static inline __m128i is_byte(__m128i v, char c)
+{
+	return _mm_cmpeq_epi8(v, _mm_set1_epi8(c));
+}
+
 static inline struct masks masks_of(const char *p)
 {
-	struct masks m = { 0 };
+	__m128i a = _mm_loadu_si128((const __m128i *)(const void *)p);
+	__m128i b = _mm_loadu_si128((const __m128i *)(const void *)(p + 16));
+	__m128i c = _mm_loadu_si128((const __m128i *)(const void *)(p + 32));
+	__m128i d = _mm_loadu_si128((const __m128i *)(const void *)(p + 48));
+	struct masks m = {
+		.letter = join(letters_in(a), letters_in(b), letters_in(c), letters_in(d)),
+		.em = join(is_byte(a, 'm'), is_byte(b, 'm'), is_byte(c, 'm'), is_byte(d, 'm')),
+		.digit = join(digits_in(a), digits_in(b), digits_in(c), digits_in(d)),
+		.lf = join(is_byte(a, '\n'), is_byte(b, '\n'), is_byte(c, '\n'), is_byte(d, '\n')),
+		.end = join(is_byte(a, '\r'), is_byte(b, '\r'), is_byte(c, '\r'), is_byte(d, '\r')),
+	};
 
-	for (unsigned i = 0; i < 64; i += 16) {
-		__m128i v = _mm_loadu_si128((const __m128i *)(const void *)(p + i));
-		__m128i low = _mm_or_si128(v, _mm_set1_epi8(0x20));
-		__m128i lf = _mm_cmpeq_epi8(v, _mm_set1_epi8('\n'));
-
-		m.letter |= bits(in_range(low, 'a', 26), i);
-		m.em |= bits(_mm_cmpeq_epi8(v, _mm_set1_epi8('m')), i);
-		m.digit |= bits(
-		    _mm_or_si128(in_range(v, '0', 10), _mm_cmpeq_epi8(v, _mm_set1_epi8('['))), i);
-		m.lf |= bits(lf, i);
-		m.end |= bits(_mm_or_si128(lf, _mm_cmpeq_epi8(v, _mm_set1_epi8('\r'))), i);
-	}
+	m.end |= m.lf;
 	return m;
 }
 #else
@@ -348,6 +365,29 @@ static inline struct masks masks_of(const char *p)
 	return m;
 }
 #endif
+
+/* Few in 64 bytes, mostly none or one. */
+static inline unsigned count_bits(uint64_t v)
+{
+	unsigned n = 0;
+
+	for (; v; v &= v - 1)
+		n++;
+	return n;
+}
+
+/* Of the places where words start, those where an anchor may stand. */
+static inline uint64_t known_words(const struct log_words *w, const char *p, uint64_t starts)
+{
+	uint64_t known = 0;
+
+	for (; starts; starts &= starts - 1) {
+		unsigned at = (unsigned)__builtin_ctzll(starts);
+
+		known |= (uint64_t)(w->first[word_hash(word_key(p + at))] != 0) << at;
+	}
+	return known;
+}
 
 static const char *line_end(const char *p, const char *end)
 {
@@ -390,16 +430,17 @@ static const char *scan_text(struct log *g, const char *p, const char *end)
 
 		letter = letters >> 63;
 		digit = m.digit >> 63;
-		for (starts &= keep; starts; starts &= starts - 1) {
+		starts = known_words(w, p, starts & keep);
+		for (; starts; starts &= starts - 1) {
 			uint64_t before = (starts & -starts) - 1;
 			const char *at = p + __builtin_ctzll(starts), *start, *eol;
-			uint16_t row = w->first[word_hash(word_key(at))];
+			uint16_t row = word_row_at(w, w->first[word_hash(word_key(at))], at);
 			uint64_t number;
 
-			if (!row || !(row = word_row_at(w, row, at)))
+			if (!row)
 				continue;
 			start = m.end & before ? p + 64 - __builtin_clzll(m.end & before) : line;
-			number = g->number + (unsigned)__builtin_popcountll(m.lf & before);
+			number = g->number + count_bits(m.lf & before);
 			eol = line_end(at, end);
 			if (!waited && log_shape_take(g, start, eol, number)) {
 				eol = take_alike(g, eol, end, &number);
@@ -418,7 +459,7 @@ static const char *scan_text(struct log *g, const char *p, const char *end)
 			letter = digit = 0;
 			goto again;
 		}
-		g->number += (unsigned)__builtin_popcountll(m.lf & keep);
+		g->number += count_bits(m.lf & keep);
 		if (m.end & keep)
 			line = p + 64 - __builtin_clzll(m.end & keep);
 		p += 64;
@@ -509,7 +550,37 @@ static bool drop_rest(struct log *g, char *buf, size_t *have)
 	return *have == 0;
 }
 
-static int read_window(struct log *g, struct input *in, char *buf, struct error *reterr)
+static bool ends_with(const char *path, const char *end)
+{
+	size_t n = strlen(path), m = strlen(end);
+
+	return n >= m && !strcmp(path + n - m, end);
+}
+
+/*
+ * A text that is about jobs, not of one: a JSON document over several lines; prose or a program by
+ * its name, unless it begins as a log does. Its words would be taken for a job's.
+ */
+static bool is_document(const char *path, const char *text, size_t len)
+{
+	static const char *const names[] = { ".md", ".rst", ".py", ".html", ".tex", ".ipynb" };
+	struct scan s = scan_of(text, text + len);
+
+	while (s.p < s.end && (*s.p == ' ' || *s.p == '\n' || *s.p == '\r'))
+		s.p++;
+	if (scan_eat(&s, "{") || scan_eat(&s, "[")) {
+		scan_blanks(&s);
+		scan_eat(&s, "\r");
+		return scan_at(&s, "\n");
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (ends_with(path, names[i]))
+			return s.p < s.end && !is_digit(*s.p);
+	return false;
+}
+
+static int read_window(struct log *g, struct input *in, const char *path, char *buf,
+		       struct error *reterr)
 {
 	size_t have = 0;
 	bool cut = false;
@@ -521,6 +592,8 @@ static int read_window(struct log *g, struct input *in, char *buf, struct error 
 		if (!have && g->number == 1 && !g->joined) {
 			g->joined = xmalloc(LOG_LINE_MAX + LOG_PAD);
 			g->wrap_width = log_wrap_width(buf, (size_t)n);
+			if (is_document(path, buf, (size_t)n))
+				return 0;
 		}
 		have += (size_t)n;
 		if (cut && (cut = drop_rest(g, buf, &have)))
@@ -625,7 +698,7 @@ int log_read(struct input *in, const char *path, struct testimony **ret, struct 
 	g->t->rank = survey_rank_of_name(path);
 	if (g->t->rank < 0)
 		g->t->rank = rank_of_folder(path);
-	r = read_window(g, in, buf + LOG_PAD, reterr);
+	r = read_window(g, in, path, buf + LOG_PAD, reterr);
 	log_close(g);
 	if (r < 0)
 		testimony_free(g->t);

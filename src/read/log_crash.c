@@ -301,6 +301,17 @@ static enum log_took on_traceback(struct log *g, struct log_line *l, const char 
 	return LOG_TOOK;
 }
 
+/* A tool that looks at jobs and failed itself: what it raises is not the job's. */
+static bool is_tools(const char *p, const char *end)
+{
+	static const char *const words[] = { "torchfrtrace", "/flight_recorder/", "fr_trace.py" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (text_has(p, end, words[i]))
+			return true;
+	return false;
+}
+
 /* A line of a traceback whose frames are being read. */
 static bool frame_line(struct log *g, struct log_traceback *tb, struct log_line *l)
 {
@@ -313,6 +324,7 @@ static bool frame_line(struct log *g, struct log_traceback *tb, struct log_line 
 		traceback_close(g, tb);
 		return false;
 	}
+	tb->foreign = tb->foreign || is_tools(p, l->end);
 	/* Frames are indented, or in the box that rich draws. */
 	if (p == l->end || indent > tb->indent || (unsigned char)*p == 0xe2 ||
 	    scan_at(&(struct scan){ p, l->end }, "During handling of") ||
@@ -321,7 +333,7 @@ static bool frame_line(struct log *g, struct log_traceback *tb, struct log_line 
 	if (type_of(p, l->end).p == type_of(p, l->end).end)
 		return false; /* somebody else's line */
 	g->exception_line = l->number;
-	if (!exception_of(g, p, l->end, &s)) {
+	if (tb->foreign || !exception_of(g, p, l->end, &s)) {
 		if (tb->more)
 			tb->more--;
 		else

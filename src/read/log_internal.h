@@ -131,6 +131,7 @@ struct log_traceback {
 	unsigned lines;	   /* since it began, or since its exception */
 	unsigned more;	   /* tracebacks begun meanwhile by others whom no prefix tells apart */
 	unsigned indent;   /* of its lines that are no frames */
+	bool foreign;	   /* a tool's own, not the job's */
 	bool last_error;   /* the next line is NCCL's last error */
 	struct saying say; /* TB_AFTER: what will be said; its rank is the speaker's */
 	char text[SAYING_TEXT_MAX];
