@@ -5,7 +5,7 @@
     python3 examples/demo/make_hang.py
 
 A data-parallel job of eight ranks on two nodes stands still: rank 7 reads its next batch and does not come back, the
-others wait in the gradients' all_reduce until the watchdog of NCCL times out. What an engineer has of it: Flight
+others wait in the gradients' all_reduce until the watchdog of NCCL times out. What there is of it: Flight
 Recorder dumps of all ranks, the job's log, py-spy's output and nvidia-smi's, of both nodes.
 """
 import os

@@ -22,7 +22,7 @@ struct stack_file {
 	struct stack_lines *lines;
 	struct stack_speaker plain;		   /* of lines without a prefix */
 	uint64_t n_lines, n_taken, n_blank, first; /* first: the first line taken */
-	bool session;				   /* gdb's own words stand at its head */
+	bool by_gdb;				   /* gdb's own words stand at its head */
 	bool prefixed;
 	char *plain_text; /* 2 * LINE_MAX_BYTES: as long as any line of the buffer */
 };
@@ -229,7 +229,7 @@ static void take_line(struct stack_file *f, const char *line, size_t len)
 	}
 	if (stack_lines_take(f->lines, &f->plain, line, len)) {
 		w = stack_word_of(line, len, false);
-		f->session |= w.kind == WORD_NOTE && len && *line == '[';
+		f->by_gdb |= w.kind == WORD_NOTE && len && *line == '[';
 		f->n_blank += w.kind == WORD_BLANK;
 		f->n_taken += w.kind != WORD_BLANK;
 	} else if (!len || (len == 1 && *line == '\r')) {
@@ -289,7 +289,7 @@ bool stack_sniff(const char *text, size_t len, const char *path)
 	}
 	stack_lines_end(f.lines);
 	lines = f.n_lines - f.n_blank;
-	found = stack_lines_frames(f.lines) > 0 && (f.session || 2 * f.n_taken >= lines);
+	found = stack_lines_frames(f.lines) > 0 && (f.by_gdb || 2 * f.n_taken >= lines);
 	stack_lines_free(f.lines);
 	free(f.plain_text);
 	testimony_free(f.t);
