@@ -274,6 +274,13 @@ static void binary_files_are_no_logs(void **state)
 	assert_false(log_sniff(nul, sizeof(nul), "a"));
 	assert_false(log_sniff(odd, sizeof(odd) - 1, "a"));
 	assert_false(log_sniff("", 0, "a"));
+	/* JSON as a whole is none, lines of JSON may be one. */
+	assert_false(log_sniff("{\n \"a\": 1\n}\n", 12, "a"));
+	assert_false(log_sniff("[{\"a\": 1}]", 10, "a"));
+	assert_false(log_sniff("{\"a\": 1}\n", 9, "a"));
+	assert_true(log_sniff("{\"a\": 1}\n{\"a\": 2}\n", 18, "a"));
+	assert_true(log_sniff("{'loss': 1}\n", 12, "a"));
+	assert_true(log_sniff("[rank0]: x\n", 11, "a"));
 }
 
 /* --- the recorded and rebuilt logs --- */

@@ -432,11 +432,6 @@ static void what_is_no_log_says_nothing(void **state)
 		  "step 2 of the tutorial takes a long time\n"
 		  "Step 3/5: learning to load data\n",
 		  "" },
-		{ "{\n"
-		  " \"happened\": \"Rank 0 was saving a checkpoint, then bye; RuntimeError\",\n"
-		  " \"step\": 3\n"
-		  "}\n",
-		  "" },
 		{ "Traceback (most recent call last):\n"
 		  "  File \"/opt/bin/torchfrtrace\", line 8, in <module>\n"
 		  "    sys.exit(main())\n"

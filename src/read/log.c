@@ -557,10 +557,7 @@ static bool ends_with(const char *path, const char *end)
 	return n >= m && !strcmp(path + n - m, end);
 }
 
-/*
- * A text that is about jobs, not of one: a JSON document over several lines; prose or a program by
- * its name, unless it begins as a log does. Its words would be taken for a job's.
- */
+/* Prose or a program by its name, unless it begins as a log does: its words are about jobs. */
 static bool is_document(const char *path, const char *text, size_t len)
 {
 	static const char *const names[] = { ".md", ".rst", ".py", ".html", ".tex", ".ipynb" };
@@ -568,11 +565,6 @@ static bool is_document(const char *path, const char *text, size_t len)
 
 	while (s.p < s.end && (*s.p == ' ' || *s.p == '\n' || *s.p == '\r'))
 		s.p++;
-	if (scan_eat(&s, "{") || scan_eat(&s, "[")) {
-		scan_blanks(&s);
-		scan_eat(&s, "\r");
-		return scan_at(&s, "\n");
-	}
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (ends_with(path, names[i]))
 			return s.p < s.end && !is_digit(*s.p);
@@ -626,6 +618,26 @@ static int read_window(struct log *g, struct input *in, const char *path, char *
 
 /* --- the file --- */
 
+/* JSON as a whole, an array or an object on one line or many; lines of JSON may be a log. */
+static bool is_json(const char *text, size_t len)
+{
+	struct scan s = scan_of(text, text + len);
+	const char *eol;
+
+	while (s.p < s.end && (*s.p == ' ' || *s.p == '\n' || *s.p == '\r'))
+		s.p++;
+	if (scan_at(&s, "[{") || scan_at(&s, "[]") || scan_at(&s, "{}"))
+		return true;
+	eol = memchr(s.p, '\n', scan_left(&s));
+	if (scan_eat(&s, "{\"")) /* is there a second line of its kind? */
+		return !eol || s.end - eol < 3 || memcmp(eol, "\n{\"", 3);
+	if (!scan_eat(&s, "{") && !scan_eat(&s, "["))
+		return false;
+	scan_blanks(&s);
+	scan_eat(&s, "\r");
+	return s.p == s.end || *s.p == '\n';
+}
+
 bool log_sniff(const char *text, size_t len, const char *path)
 {
 	static const char *const binary[] = { "\177ELF",    "%PDF",	"\211PNG",
@@ -643,7 +655,7 @@ bool log_sniff(const char *text, size_t len, const char *path)
 		odd += c < ' ' && c && c != '\n' && c != '\r' && c != '\t' && c != '\033' &&
 		       c != '\b' && c != '\f';
 	}
-	return len && odd * 50 < len && nul * 2 < len;
+	return len && odd * 50 < len && nul * 2 < len && !is_json(text, len);
 }
 
 /* torchrun's logs lie in RUN/attempt_0/3/stderr.log. */
