@@ -22,7 +22,6 @@ void intern_done(struct intern *in);
 uint64_t hash_bytes(const void *p, size_t len, uint64_t seed); /* not for adversaries */
 static inline uint64_t hash_mix(uint64_t h, uint64_t v)
 {
-	h ^= v + 0x9e3779b97f4a7c15u + (h << 6) + (h >> 2);
-	h *= 0xff51afd7ed558ccdu;
+	h = (h ^ v * 0x9e3779b97f4a7c15u) * 0xff51afd7ed558ccdu;
 	return h ^ (h >> 32);
 }

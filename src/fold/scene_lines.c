@@ -235,8 +235,7 @@ static uint32_t group_of_line(struct building *b, uint32_t group)
 	if (group != NO_ID)
 		return group;
 	for (uint32_t i = 0; i < s->groups.n; i++)
-		if (s->groups.v[i].desc != NO_ID &&
-		    !strcmp(intern_get(&s->names, s->groups.v[i].desc), "default_pg"))
+		if (scene_group_is_world(s, &s->groups.v[i]))
 			return i;
 	return scene_group_row(b, NO_ID, NO_ID, NO_ID);
 }
@@ -294,9 +293,8 @@ static void complete_line_groups(struct scene *s)
 {
 	for (size_t i = 0; i < s->groups.n; i++) {
 		struct scene_group *g = &s->groups.v[i];
-		const char *desc = intern_get(&s->names, g->desc);
 		bool unnamed = g->name == NO_ID && g->desc == NO_ID;
-		bool world = unnamed || !strcmp(desc, "default_pg");
+		bool world = unnamed || scene_group_is_world(s, g);
 
 		if (!world || g->members_known || s->folded ||
 		    2 * (int64_t)g->members.n < s->world_size)

@@ -460,6 +460,16 @@ static uint64_t mark_of(const struct testimony *t, size_t end)
 	return best;
 }
 
+static bool came_once(const struct testimony *t, size_t at)
+{
+	uint64_t own = habit_key(t, &t->entries.v[at], false);
+	size_t n = 0;
+
+	for (size_t i = 0; i < at; i++)
+		n += habit_key(t, &t->entries.v[i], false) == own;
+	return n == 1;
+}
+
 /* A send or recv more than any whole step before had? */
 static enum habit habit_of_p2p(const struct testimony *t, size_t at)
 {
@@ -498,7 +508,8 @@ static void find_habit(struct taking *k)
 		return;
 	}
 	found = habit_of(t, at, false);
-	if (found.habit == HABIT_BROKEN && !mark_of(t, at)) /* less than two steps are there */
+	/* less than two steps are there, or too little of what came before this one */
+	if (found.habit == HABIT_BROKEN && (!mark_of(t, at) || came_once(t, at)))
 		return;
 	k->v->habit = found.habit;
 	if (found.habit == HABIT_BROKEN && found.usual != SIZE_MAX)

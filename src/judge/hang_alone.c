@@ -7,8 +7,18 @@
 
 /* --- named by PyTorch --- */
 
+/* A rank that ran into a time-out of its own waits for somebody, wherever it lags. */
+static bool waited_itself(const struct scene *s, uint32_t row)
+{
+	for (size_t i = 0; i < s->sayings.n; i++)
+		if (s->sayings.v[i].s.kind == SAY_TIMEOUT && s->sayings.v[i].row == row)
+			return true;
+	return false;
+}
+
 void breach_of_reports(struct hang *h)
 {
+	const struct scene *s = h->s;
 	struct breach *b = NULL;
 	_cleanup_free_ bool *named = xcalloc(h->s->ranks.n + 1, sizeof(bool));
 	int64_t lowest = INT64_MAX;
@@ -17,7 +27,7 @@ void breach_of_reports(struct hang *h)
 		const struct scene_saying *y = &h->s->sayings.v[i];
 
 		if ((y->s.kind != SAY_DESYNC_LAGGING && y->s.kind != SAY_NOT_JOINED) ||
-		    y->peer_row == NO_ID)
+		    y->peer_row == NO_ID || waited_itself(s, y->peer_row))
 			continue;
 		if (!b)
 			b = breach_new(h, GROUND_REPORTED);
@@ -203,7 +213,7 @@ static uint64_t stack_key(const struct hang *h, uint32_t row, bool with_line)
 	if (with_line)
 		return hash_mix(hash_bytes(function, strlen(function), 5),
 				(uint32_t)d->caller.line);
-	return hash_mix(d->doing, d->op);
+	return (uint64_t)d->doing << 8 | d->op;
 }
 
 static bool paired(enum comm_op op)

@@ -119,7 +119,13 @@ void breach_of_waits(struct hang *h);
 /* hang_sides.c: which side of a conflict, or of a cycle, is the odd one */
 void odd_side(struct hang *h, struct breach *b, const struct scene_conflict *c);
 void breach_of_places(struct hang *h);
-void odd_in_cycle(struct hang *h, struct breach *b, const uint32_t *rows, size_t n);
+struct cycle {
+	void *user;
+	/* If these ranks went on, would nobody wait for each other any more? */
+	bool (*breaks)(void *user, const uint32_t *rows, size_t n);
+};
+void odd_in_cycle(struct hang *h, struct breach *b, const uint32_t *rows, size_t n,
+		  const struct cycle *cycle);
 /* hang_alone.c: where no frontier is known: stacks, power, RAS, reports alone */
 void breach_of_reports(struct hang *h);
 void breach_of_silence(struct hang *h);

@@ -10,6 +10,8 @@
 
 struct side {
 	VEC(uint32_t) rows;
+	uint32_t group; /* where they wait, in a cycle */
+	int64_t seq;
 	uint32_t signature;
 	size_t weight;	       /* of all ranks that wait in its place, in the cycle or not */
 	uint32_t broken, kept; /* by habit */
@@ -108,23 +110,31 @@ static void name_side(struct breach *b, const struct side *sides, size_t n, cons
 			b->signature = sides[i].signature;
 }
 
+#define SIDES_ASKED_MOST 64u
+
 /* The one side that is smaller than any other and than half: whoever the fewest had to leave the
    order for explains all the others, who wait for it through each other. */
-static struct side *smallest(struct side *sides, size_t n)
+static struct side *smallest(const struct cycle *c, struct side *sides, size_t n)
 {
-	struct side *least = &sides[0];
-	size_t all = 0, equal = 0;
+	struct side *least = NULL;
+	size_t all = 0, equal = 0, asked = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		least = sides[i].weight < least->weight ? &sides[i] : least;
-		all += sides[i].weight;
-	}
 	for (size_t i = 0; i < n; i++)
-		equal += sides[i].weight == least->weight;
-	return equal == 1 && 2 * least->weight < all ? least : NULL;
+		all += sides[i].weight;
+	for (size_t i = 0; i < n; i++) {
+		if (2 * sides[i].weight >= all || (least && sides[i].weight > least->weight))
+			continue;
+		if (asked++ >= SIDES_ASKED_MOST)
+			return NULL;
+		if (!c->breaks(c->user, sides[i].rows.v, sides[i].rows.n))
+			continue;
+		equal = least && sides[i].weight == least->weight ? equal + 1 : 1;
+		least = &sides[i];
+	}
+	return equal == 1 ? least : NULL;
 }
 
-static void decide(struct breach *b, struct side *sides, size_t n, bool cycle)
+static void decide(struct breach *b, struct side *sides, size_t n, const struct cycle *cycle)
 {
 	bool (*const signs[])(const struct side *s) = { broke_habit, unlike_others, is_outside };
 	struct side *odd = NULL;
@@ -134,7 +144,7 @@ static void decide(struct breach *b, struct side *sides, size_t n, bool cycle)
 	if (cycle && !odd)
 		odd = only_one(sides, n, has_skipped);
 	if (cycle && !odd)
-		odd = smallest(sides, n);
+		odd = smallest(cycle, sides, n);
 	if (cycle && !odd)
 		odd = only_one(sides, n, is_elsewhere);
 	if (cycle && !odd)
@@ -185,7 +195,7 @@ void odd_side(struct hang *h, struct breach *b, const struct scene_conflict *c)
 	for (size_t i = 0; i < n && !any; i++)
 		sides[i].like_others = true; /* nobody can say */
 	b->conflict = c;
-	decide(b, sides, n, false);
+	decide(b, sides, n, NULL);
 	sides_done(sides, n);
 }
 
@@ -204,8 +214,7 @@ static bool in_world_group(const struct hang *h, uint32_t row)
 {
 	uint32_t group = h->s->ranks.v[row].wait_group;
 
-	return group != NO_ID &&
-	       !strcmp(intern_get(&h->s->names, h->s->groups.v[group].desc), "default_pg");
+	return group != NO_ID && scene_group_is_world(h->s, &h->s->groups.v[group]);
 }
 
 static bool stacks_elsewhere(const struct hang *h, const struct side *s)
@@ -270,10 +279,10 @@ static bool has_called_less(const struct hang *h, uint32_t row)
 	return false;
 }
 
-void odd_in_cycle(struct hang *h, struct breach *b, const uint32_t *rows, size_t n)
+void odd_in_cycle(struct hang *h, struct breach *b, const uint32_t *rows, size_t n,
+		  const struct cycle *cycle)
 {
 	struct side *sides = xcalloc(n, sizeof(*sides));
-	_cleanup_free_ uint64_t *key = xcalloc(n, sizeof(*key));
 	size_t n_sides = 0;
 
 	for (size_t i = 0; i < n; i++) {
@@ -282,13 +291,15 @@ void odd_in_cycle(struct hang *h, struct breach *b, const uint32_t *rows, size_t
 		    r->wait_group == NO_ID ? NULL
 					   : scene_member(&h->s->groups.v[r->wait_group], rows[i]);
 		uint32_t signature = m ? m->wait.signature : NO_ID;
-		uint64_t own = hash_mix(r->wait_group, (uint64_t)r->wait_seq);
 		size_t at = 0;
 
-		while (at < n_sides && key[at] != own)
+		while (at < n_sides &&
+		       (sides[at].group != r->wait_group || sides[at].seq != r->wait_seq))
 			at++;
 		if (at == n_sides) {
-			key[n_sides++] = own;
+			n_sides++;
+			sides[at].group = r->wait_group;
+			sides[at].seq = r->wait_seq;
 			sides[at].signature = signature;
 			sides[at].like_others = true;
 			sides[at].weight = waiting_at(h, r->wait_group, r->wait_seq);
@@ -304,7 +315,7 @@ void odd_in_cycle(struct hang *h, struct breach *b, const uint32_t *rows, size_t
 			sides[i].skipped = has_called_less(h, sides[i].rows.v[k]);
 	}
 	if (n_sides > 1) {
-		decide(b, sides, n_sides, true);
+		decide(b, sides, n_sides, cycle);
 	} else { /* all wait in one place for each other: no side */
 		b->tie = true;
 		b->confidence = 0.3;
@@ -326,7 +337,7 @@ void breach_of_places(struct hang *h)
 
 	for (size_t i = 0; i < s->groups.n && !s->n_dumps; i++) {
 		bool unnamed = s->groups.v[i].desc == NO_ID && s->groups.v[i].name == NO_ID;
-		bool world = !strcmp(intern_get(&s->names, s->groups.v[i].desc), "default_pg");
+		bool world = scene_group_is_world(s, &s->groups.v[i]);
 
 		for (size_t k = 0; k < s->groups.v[i].members.n; k++) {
 			const struct scene_member *m = &s->groups.v[i].members.v[k];

@@ -285,6 +285,8 @@ static struct sink *sinks_of(const struct graph *g, uint32_t *ret_n)
 	for (uint32_t node = 0; node < n; node++) {
 		struct sink *own = &sinks[g->component[node]];
 
+		own->component = g->component[node];
+
 		if (node < g->n_ranks)
 			*vec_push(&own->rows) = node;
 		for (uint32_t i = 0; i < edge_count(g, node); i++) {
@@ -368,6 +370,43 @@ static void free_sink(struct hang *h, const struct graph *g, uint32_t row)
 	*vec_push(&b->culprits) = row;
 }
 
+struct without {
+	const struct graph *g;
+	uint32_t component;
+};
+
+/* The component without these rows: is there a circle left? By taking off, again and again, what
+   waits for nobody in it. */
+static bool breaks_cycle(void *user, const uint32_t *rows, size_t n)
+{
+	const struct without *w = user;
+	const struct graph *g = w->g;
+	uint32_t nodes = g->n_ranks + (uint32_t)g->places.n, left = 0;
+	_cleanup_free_ bool *gone = xcalloc(nodes + 1, sizeof(bool));
+	bool changed = true;
+
+	for (size_t i = 0; i < n; i++)
+		gone[rows[i]] = true;
+	for (uint32_t node = 0; node < nodes; node++)
+		gone[node] |= g->component[node] != w->component;
+	while (changed) {
+		changed = false;
+		left = 0;
+		for (uint32_t node = 0; node < nodes; node++) {
+			bool waiting = false;
+
+			if (gone[node])
+				continue;
+			for (uint32_t e = 0; !waiting && e < edge_count(g, node); e++)
+				waiting = !gone[edge_to(g, node, e)];
+			if (!waiting)
+				gone[node] = changed = true;
+			left += waiting;
+		}
+	}
+	return !left;
+}
+
 static bool covers(const struct scene_conflict *c, size_t n)
 {
 	size_t rows = 0;
@@ -389,6 +428,8 @@ static bool some_left_the_order(const struct hang *h, const uint32_t *rows, size
 static void cycle_sink(struct hang *h, const struct graph *g, const struct sink *s)
 {
 	struct breach *b = breach_new(h, GROUND_ORDER);
+	struct without without = { g, s->component };
+	const struct cycle cycle = { &without, breaks_cycle };
 	const struct scene_conflict *c = NULL;
 
 	/* one group in which they differ, or several in a circle? */
@@ -412,7 +453,7 @@ static void cycle_sink(struct hang *h, const struct graph *g, const struct sink 
 	} else {
 		b->group = NO_ID;
 		b->seq = -1;
-		odd_in_cycle(h, b, s->rows.v, s->rows.n);
+		odd_in_cycle(h, b, s->rows.v, s->rows.n, &cycle);
 		if (b->culprits.n)
 			set_place(h, g, b, b->culprits.v[0]);
 	}

@@ -22,6 +22,14 @@ uint32_t scene_row(const struct scene *s, int64_t rank)
 	return NO_ID;
 }
 
+bool scene_group_is_world(const struct scene *s, const struct scene_group *g)
+{
+	const char *name = intern_get(&s->names, g->name), *desc = intern_get(&s->names, g->desc);
+
+	return !strcmp(desc, "default_pg") ||
+	       (!strcmp(name, "0") && (!*desc || !strcmp(desc, "undefined")));
+}
+
 const struct scene_member *scene_member(const struct scene_group *g, uint32_t row)
 {
 	size_t low = 0, high = g->members.n;

@@ -148,6 +148,9 @@ struct scene {
 	VEC(const char *) said; /* for assumed: what was left out of it and why */
 };
 
-uint32_t scene_row(const struct scene *s, int64_t rank);			    /* NO_ID */
+uint32_t scene_row(const struct scene *s, int64_t rank); /* NO_ID */
+/* The group of all ranks: PyTorch's default one, by its description, or by its number where an old
+   log has no more. */
+bool scene_group_is_world(const struct scene *s, const struct scene_group *g);
 const struct scene_member *scene_member(const struct scene_group *g, uint32_t row); /* NULL */
 void scene_done(struct scene *s);
