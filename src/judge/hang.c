@@ -35,6 +35,20 @@ static void drop(struct hang *h, size_t i)
 		(h->breaches.n - i) * sizeof(*h->breaches.v));
 }
 
+static void drop_every(struct hang *h)
+{
+	while (h->breaches.n)
+		drop(h, h->breaches.n - 1);
+}
+
+static bool names_someone(const struct hang *h)
+{
+	for (size_t i = 0; i < h->breaches.n; i++)
+		if (h->breaches.v[i].culprits.n)
+			return true;
+	return false;
+}
+
 static size_t drop_all(struct hang *h, enum ground ground)
 {
 	size_t dropped = 0;
@@ -239,6 +253,29 @@ static void believe_stacks(struct hang *h)
 	}
 }
 
+static bool names_odd_one(const struct hang *h)
+{
+	for (size_t i = 0; i < h->breaches.n; i++)
+		if (h->breaches.v[i].culprits.n && !h->breaches.v[i].tie)
+			return true;
+	return false;
+}
+
+/* Dumps get lost: a rank that nothing is of counts only if those that were seen explain nothing. */
+static void judge_waits(struct hang *h)
+{
+	for (int with_unseen = 0; with_unseen < 2; with_unseen++) {
+		drop_every(h);
+		breach_of_waits(h, with_unseen);
+		weigh_absence(h);
+		believe_stacks(h);
+		prefer_what_is_seen(h);
+		weigh_majorities(h);
+		if (names_odd_one(h))
+			return;
+	}
+}
+
 /* --- what it is --- */
 
 static bool own_failure(enum cause c)
@@ -247,26 +284,12 @@ static bool own_failure(enum cause c)
 	       c == CAUSE_NETWORK_ERROR || c == CAUSE_RENDEZVOUS || c == CAUSE_CONFIGURATION;
 }
 
-static bool names_someone(const struct hang *h)
-{
-	for (size_t i = 0; i < h->breaches.n; i++)
-		if (h->breaches.v[i].culprits.n)
-			return true;
-	return false;
-}
-
 static bool ties_only(const struct hang *h)
 {
 	for (size_t i = 0; i < h->breaches.n; i++)
 		if (!h->breaches.v[i].tie)
 			return false;
 	return true;
-}
-
-static void drop_every(struct hang *h)
-{
-	while (h->breaches.n)
-		drop(h, h->breaches.n - 1);
 }
 
 /* A failure of a rank's own comes first: unless the dumps show the difference that it ran into. */
@@ -278,14 +301,9 @@ static void judge_crash(struct hang *h)
 		return;
 	for (uint32_t row = 0; row < h->s->ranks.n; row++)
 		somebody |= h->look[row].failed != NULL;
-	breach_of_waits(h);
-	if (!somebody && h->failures.n) { /* words that name no rank: whoever is missing has it */
-		weigh_absence(h);
-		believe_stacks(h);
-		prefer_what_is_seen(h);
-		if (names_someone(h))
-			return;
-	}
+	judge_waits(h);
+	if (!somebody && h->failures.n && names_someone(h))
+		return; /* words that name no rank: whoever is missing has said them */
 	drop_all(h, GROUND_STUCK);
 	drop_all(h, GROUND_BEHIND);
 	drop_all(h, GROUND_ABSENT);
@@ -319,11 +337,7 @@ static void judge_standstill(struct hang *h)
 		breach_of_reports(h);
 	if (names_someone(h))
 		return;
-	breach_of_waits(h);
-	weigh_absence(h);
-	believe_stacks(h);
-	prefer_what_is_seen(h);
-	weigh_majorities(h);
+	judge_waits(h);
 	if (names_someone(h))
 		return;
 	if (h->s->n_dumps)

@@ -115,7 +115,8 @@ void look_at_failures(struct hang *h);
 void breach_of_failures(struct hang *h);
 void breach_of_echoes(struct hang *h);
 /* hang_wait.c: who waits for whom */
-void breach_of_waits(struct hang *h);
+/* with_unseen: ranks of which there is nothing count as not having come */
+void breach_of_waits(struct hang *h, bool with_unseen);
 /* hang_sides.c: which side of a conflict, or of a cycle, is the odd one */
 void odd_side(struct hang *h, struct breach *b, const struct scene_conflict *c);
 void breach_of_places(struct hang *h);

@@ -496,7 +496,7 @@ static void graph_done(struct graph *g)
 	free(g->visits.v);
 }
 
-static void breach_of_graph(struct hang *h, bool with_unseen)
+void breach_of_waits(struct hang *h, bool with_unseen)
 {
 	struct graph g = { .with_unseen = with_unseen };
 	struct sink *sinks;
@@ -529,28 +529,4 @@ static void breach_of_graph(struct hang *h, bool with_unseen)
 		free(sinks[i].rows.v);
 	free(sinks);
 	graph_done(&g);
-}
-
-static bool names_odd_one(const struct hang *h)
-{
-	for (size_t i = 0; i < h->breaches.n; i++)
-		if (h->breaches.v[i].culprits.n && !h->breaches.v[i].tie)
-			return true;
-	return false;
-}
-
-/* Dumps get lost: a rank that nothing is of counts only if those that were seen explain nothing. */
-void breach_of_waits(struct hang *h)
-{
-	size_t before = h->breaches.n;
-
-	breach_of_graph(h, false);
-	if (names_odd_one(h))
-		return;
-	while (h->breaches.n > before) {
-		h->breaches.n--;
-		free(h->breaches.v[h->breaches.n].culprits.v);
-		free(h->breaches.v[h->breaches.n].victims.v);
-	}
-	breach_of_graph(h, true);
 }

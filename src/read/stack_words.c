@@ -482,6 +482,9 @@ static bool numbered_frame(struct text t, struct stack_word *w)
 		at = find(t, " from ");
 		if (at && find((struct text){ at, t.end }, ":"))
 			return false;
+		/* "#182 finished ranks:" is a sentence, of PyTorch's desync report. */
+		if (!at && find(t, " "))
+			return false;
 		w->file = at ? (struct text){ at + 6, t.end } : w->file;
 	}
 	w->function = (struct text){ t.p, at ? at : t.end };
