@@ -425,6 +425,13 @@ static struct habit_found habit_of(const struct testimony *t, size_t at, bool si
 	return none;
 }
 
+static bool between_two(const struct testimony *t, const struct op_entry *e)
+{
+	enum comm_op op = t->signatures.v[e->signature].op;
+
+	return op == COMM_SEND || op == COMM_RECV || op == COMM_SEND_RECV;
+}
+
 /* What marks a step: the operation that came least often, but came again. */
 static uint64_t mark_of(const struct testimony *t, size_t end)
 {
@@ -440,7 +447,7 @@ static uint64_t mark_of(const struct testimony *t, size_t end)
 		uint64_t key = habit_key(t, &t->entries.v[i], false);
 		size_t at = 0;
 
-		if (t->entries.v[i].p2p)
+		if (t->entries.v[i].p2p || between_two(t, &t->entries.v[i]))
 			continue;
 		while (at < marks.n && marks.v[at].key != key)
 			at++;

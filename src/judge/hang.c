@@ -173,8 +173,7 @@ static void weigh_absence(struct hang *h)
 			    "nothing was given of %zu ranks that make up whole nodes: they are "
 			    "waited for, but not blamed",
 			    unseen);
-		if (!kept ||
-		    (2 * kept > b->victims.n + kept + 1 && !node_failed(h, b->culprits.v[0])))
+		if (!kept || (kept >= b->victims.n && !node_failed(h, b->culprits.v[0])))
 			drop(h, i);
 		else if (kept > 1)
 			b->confidence = 0.6;

@@ -131,6 +131,10 @@ static enum cause cause_of_rank(const struct hang *h, const struct breach *b, ui
 		*detail = doing->detail;
 		return doing->cause;
 	}
+	if (l->monitored) { /* held in the driver, or by whoever has the interpreter's lock */
+		*detail = "driver or interpreter lock";
+		return CAUSE_HOST_STALL;
+	}
 	if (l->left)
 		return CAUSE_MISSING_RANK;
 	if (l->saving)

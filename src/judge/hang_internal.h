@@ -33,7 +33,8 @@ struct rank_look {
 	bool busy_stack;	/* its stack is in something that is no collective */
 	struct failure *failed; /* NULL: no failure of its own */
 	bool echo;		/* it failed because a peer did, or was ended by its launcher */
-	bool left;		/* it said that it leaves */
+	bool monitored;	      /* its heartbeat monitor spoke: it lives, its watchdog hangs */
+	bool left;	      /* it said that it leaves */
 	const struct scene_saying *left_said;
 	enum power_shape shape;
 	bool saving; /* a save of its own, or of all, was begun and not ended */

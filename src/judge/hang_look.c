@@ -103,6 +103,8 @@ static void look_at_farewells(struct hang *h)
 			h->look[y->row].left = true;
 			h->look[y->row].left_said = y;
 		}
+		if (y->s.kind == SAY_HEARTBEAT && y->row != NO_ID)
+			h->look[y->row].monitored = true;
 		if (y->s.kind == SAY_TIMEOUT || y->s.kind == SAY_DUMP_SIGNAL ||
 		    y->s.kind == SAY_DESYNC_LAGGING || y->s.kind == SAY_NOT_JOINED)
 			h->timed_out = true;

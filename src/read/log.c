@@ -226,8 +226,6 @@ void log_fill(struct log *g, const struct log_line *l, struct saying *s)
 {
 	if (s->rank < 0)
 		s->rank = l->rank;
-	if (s->rank < 0 && said_by_rank(s->kind))
-		s->rank = g->t->rank;
 	if (s->local_rank < 0)
 		s->local_rank = l->local_rank;
 	if (s->pid < 0)
@@ -689,6 +687,33 @@ static void log_close(struct log *g)
 	free(g->shapes);
 }
 
+/* A file is of the rank in its name, if no line in it is of another: worker1.log may be a host's.
+ */
+static void rank_of_file(struct testimony *t, const char *path)
+{
+	int64_t rank = survey_rank_of_name(path);
+
+	if (rank < 0)
+		rank = rank_of_folder(path);
+	for (size_t i = 0; i < t->sayings.n && rank >= 0; i++)
+		if (said_by_rank(t->sayings.v[i].kind) && t->sayings.v[i].rank >= 0 &&
+		    t->sayings.v[i].rank != rank)
+			rank = -1;
+	for (size_t i = 0; i < t->progress.n && rank >= 0; i++)
+		if (t->progress.v[i].rank >= 0 && t->progress.v[i].rank != rank)
+			rank = -1;
+	t->rank = rank;
+	if (rank < 0)
+		return;
+	for (size_t i = 0; i < t->sayings.n; i++)
+		if (said_by_rank(t->sayings.v[i].kind))
+			t->sayings.v[i].rank = rank;
+	for (size_t i = 0; i < t->progress.n; i++)
+		t->progress.v[i].rank = rank;
+	for (size_t i = 0; i < t->status.n; i++)
+		t->status.v[i].rank = t->status.v[i].rank < 0 ? rank : t->status.v[i].rank;
+}
+
 int log_read(struct input *in, const char *path, struct testimony **ret, struct read_stats *stats,
 	     struct error *reterr)
 {
@@ -707,11 +732,9 @@ int log_read(struct input *in, const char *path, struct testimony **ret, struct 
 	g->desync.rank = -1;
 	g->bar_total = -1;
 	g->thrown = NO_ID;
-	g->t->rank = survey_rank_of_name(path);
-	if (g->t->rank < 0)
-		g->t->rank = rank_of_folder(path);
 	r = read_window(g, in, path, buf + LOG_PAD, reterr);
 	log_close(g);
+	rank_of_file(g->t, path);
 	if (r < 0)
 		testimony_free(g->t);
 	else
