@@ -78,6 +78,32 @@ static int64_t oldest_allowed(struct dump_view *const *v, size_t n)
 	return count < 2 ? INT64_MIN : (int64_t)(stats_median(seconds, count) * 1e9) - STALE_NS;
 }
 
+static bool is_json(const char *path)
+{
+	size_t len = strlen(path);
+
+	return len > 5 && !strcmp(path + len - 5, ".json");
+}
+
+static size_t folder_len(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? (size_t)(slash - path) : 0;
+}
+
+/* One dump in two files: side by side, or as pickle and as JSON. The same words in another folder are
+   a later recording in which nothing had moved. */
+static bool are_twins(const struct intern *names, const struct dump_view *a,
+		      const struct dump_view *b)
+{
+	const char *x = intern_get(names, a->path), *y = intern_get(names, b->path);
+	size_t len = folder_len(x);
+
+	return a->rank == b->rank && a->fingerprint == b->fingerprint &&
+	       (is_json(x) != is_json(y) || (folder_len(y) == len && !memcmp(x, y, len)));
+}
+
 static void say_left_out(struct building *b, size_t other_job, size_t stale, size_t nameless)
 {
 	struct scene *s = b->s;
@@ -119,9 +145,8 @@ void choose_dumps(struct building *b)
 	if (all.n)
 		qsort_r(all.v, all.n, sizeof(*all.v), by_rank_and_time,
 			(void *)(uintptr_t)&b->st->names);
-	for (size_t i = 0; i < all.n; i++) /* twins count once, the pickle or the first by path */
-		if (!kept || all.v[kept - 1]->rank != all.v[i]->rank ||
-		    all.v[kept - 1]->fingerprint != all.v[i]->fingerprint)
+	for (size_t i = 0; i < all.n; i++) /* twins count once, the first by path */
+		if (!kept || !are_twins(&b->st->names, all.v[kept - 1], all.v[i]))
 			all.v[kept++] = all.v[i];
 	oldest = oldest_allowed(all.v, kept);
 	for (size_t i = 0; i < kept; i++) {

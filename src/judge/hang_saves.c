@@ -9,6 +9,9 @@
 
 #include <math.h>
 
+/* Where nothing tells how long this one lasts: dumps that are taken by hand at some moment meet a
+   long save easily, one that is over in seconds hardly ever. */
+#define LONG_SAVE_MS 20e3
 #define USUAL_TIMES 2.0 /* longer than this many of its longest save so far: no usual one */
 
 static bool is_line_of(const struct scene_progress *p, const struct scene_saying *y)
@@ -114,7 +117,7 @@ bool save_is_usual(const struct hang *h)
 	if (!h->saves_before || h->timed_out || h->s->moved == MOVED_NO)
 		return false;
 	if (h->save_began_ns < 0 || h->now_ns < h->save_began_ns || !(h->longest_save_ms > 0))
-		return false; /* how long it lasts is not known */
+		return h->longest_save_ms >= LONG_SAVE_MS;
 	since = (double)(h->now_ns - h->save_began_ns) / 1e6;
 	return since <= USUAL_TIMES * h->longest_save_ms + 1000.0;
 }
