@@ -406,7 +406,7 @@ static void verdict(struct hang *h)
 
 		if (h->r->verdict == VERDICT_SLOW)
 			return;
-		if (h->timed_out && !late)
+		if ((h->timed_out || h->early.n) && !late)
 			h->r->verdict = VERDICT_INSUFFICIENT;
 		else if (late || steps_only || h->saves_now ||
 			 (h->r->verdict == VERDICT_HEALTHY && h->r->ranks.n))
@@ -450,6 +450,7 @@ void judge_hang(const struct scene *scene, struct report *report)
 		breach_done(&h.breaches.v[i]);
 	free(h.breaches.v);
 	free(h.failures.v);
+	free(h.early.v);
 	free(h.look);
 	free(h.row);
 }

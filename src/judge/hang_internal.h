@@ -33,8 +33,8 @@ struct rank_look {
 	bool busy_stack;	/* its stack is in something that is no collective */
 	struct failure *failed; /* NULL: no failure of its own */
 	bool echo;		/* it failed because a peer did, or was ended by its launcher */
-	bool monitored;	      /* its heartbeat monitor spoke: it lives, its watchdog hangs */
-	bool left;	      /* it said that it leaves */
+	bool monitored;		/* its heartbeat monitor spoke: it lives, its watchdog hangs */
+	bool left;		/* it said that it leaves */
 	const struct scene_saying *left_said;
 	enum power_shape shape;
 	bool saving; /* a save of its own, or of all, was begun and not ended */
@@ -88,6 +88,7 @@ struct hang {
 	bool goes_on;	   /* something shows progress after the dumps */
 	bool assumed_hang; /* one recording: that it hangs is assumed */
 	bool hangs;
+	struct row_list early; /* they say that their epoch is over, the others go on */
 	int64_t last_step, total_steps;
 	int64_t waited_ms; /* as the watchdogs state it; -1 */
 	const struct scene_saying *cancelled;

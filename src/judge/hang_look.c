@@ -142,6 +142,36 @@ static void look_at_progress(struct hang *h)
 	}
 }
 
+/* Where every rank prints its own steps, the end of an epoch is printed by all or it is not over.
+ */
+static void look_at_epochs(struct hang *h)
+{
+	const struct scene *s = h->s;
+	_cleanup_free_ bool *over = xcalloc(s->ranks.n + 1, sizeof(bool));
+	size_t print = 0, n = 0;
+
+	for (uint32_t row = 0; row < s->ranks.n; row++)
+		print += s->ranks.v[row].progress != NO_ID;
+	for (size_t i = 0; i < s->sayings.n; i++) {
+		const struct scene_saying *y = &s->sayings.v[i];
+		const struct log_progress *p =
+		    y->row == NO_ID || s->ranks.v[y->row].progress == NO_ID
+			? NULL
+			: &s->progress.v[s->ranks.v[y->row].progress].p;
+
+		if (y->s.kind == SAY_EPOCH_END && p && y->s.last_line > p->last_line &&
+		    !over[y->row]) {
+			over[y->row] = true;
+			n++;
+		}
+	}
+	if (print < 3 || 2 * n >= print || print < s->ranks.n)
+		return;
+	for (uint32_t row = 0; row < s->ranks.n; row++)
+		if (over[row])
+			*vec_push(&h->early) = row;
+}
+
 void look_at_ranks(struct hang *h)
 {
 	h->look = xcalloc(h->s->ranks.n + 1, sizeof(*h->look));
@@ -154,5 +184,6 @@ void look_at_ranks(struct hang *h)
 	look_at_saves(h);
 	look_at_farewells(h);
 	look_at_progress(h);
+	look_at_epochs(h);
 	look_at_power(h);
 }

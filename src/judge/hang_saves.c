@@ -12,7 +12,7 @@
 /* Where nothing tells how long this one lasts: dumps that are taken by hand at some moment meet a
    long save easily, one that is over in seconds hardly ever. */
 #define LONG_SAVE_MS 20e3
-#define USUAL_TIMES 2.0 /* longer than this many of its longest save so far: no usual one */
+#define USUAL_TIMES  2.0 /* longer than this many of its longest save so far: no usual one */
 
 static bool is_line_of(const struct scene_progress *p, const struct scene_saying *y)
 {

@@ -200,6 +200,30 @@ static void write_missing(struct hang *h)
 	free(no_dump.v);
 }
 
+/* A log ends; whether the job goes on is not in it. */
+static void write_end_of_log(struct hang *h)
+{
+	bool done = false;
+
+	for (size_t i = 0; i < h->s->sayings.n; i++)
+		done |= h->s->sayings.v[i].s.kind == SAY_DONE;
+	if (done || h->breaches.n || h->last_step < 0 || h->s->n_dumps ||
+	    h->last_step == h->total_steps)
+		return;
+	*vec_push(&h->r->open) =
+	    h->total_steps > 0
+		? report_printf(h->r,
+				"the log ends at step %" PRId64 " of %" PRId64
+				": if that is more than a few steps ago, the job stands still, and "
+				"dumps and stacks of all ranks would tell where",
+				h->last_step, h->total_steps)
+		: report_printf(h->r,
+				"the log ends at step %" PRId64
+				": if that is more than a few steps ago, the job stands still, and "
+				"dumps and stacks of all ranks would tell where",
+				h->last_step);
+}
+
 void write_tables(struct hang *h)
 {
 	for (size_t i = 0; i < h->s->groups.n; i++)
@@ -208,8 +232,19 @@ void write_tables(struct hang *h)
 		qsort(h->r->groups.v, h->r->groups.n, sizeof(*h->r->groups.v), by_stuck);
 	write_stacks(h);
 	write_missing(h);
+	write_end_of_log(h);
 	if (h->breaches.n)
 		return;
+	if (h->early.n) {
+		h->r->headline =
+		    report_printf(h->r,
+				  "rank%s %s say%s that %s epoch is over, and no other rank does "
+				  "though all print "
+				  "their steps: if the job stands still, that is why",
+				  h->early.n == 1 ? "" : "s", hang_ranks(h, h->early.v, h->early.n),
+				  h->early.n == 1 ? "s" : "", h->early.n == 1 ? "its" : "their");
+		return;
+	}
 	if (h->r->verdict == VERDICT_INSUFFICIENT)
 		h->r->headline =
 		    h->s->n_dumps
