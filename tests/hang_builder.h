@@ -45,7 +45,8 @@ struct hang_case {
 	struct case_group groups[CASE_GROUPS];
 	size_t n_groups;
 	VEC(struct testimony *) files;
-	VEC(bool) cut; /* by file */
+	VEC(bool) cut;		       /* by file */
+	VEC(struct dump_view *) views; /* by file; NULL: not taken yet */
 	const char *backend;
 	uint64_t shuffle; /* not 0: dumps are taken, and files come, in another order */
 	/* once judged */
@@ -68,13 +69,14 @@ static inline void case_done(struct hang_case *c)
 		report_done(&c->report);
 		scene_done(&c->scene);
 		job_done(&c->job);
-		standings_free(c->standings);
 	}
-	for (size_t i = 0; i < c->parts.n; i++)
-		dump_view_free(c->parts.v[i].view);
-	for (size_t i = 0; i < c->files.n; i++)
+	standings_free(c->standings);
+	for (size_t i = 0; i < c->files.n; i++) {
+		dump_view_free(c->views.v[i]);
 		testimony_free(c->files.v[i]);
+	}
 	free(c->parts.v);
+	free(c->views.v);
 	free(c->files.v);
 	free(c->cut.v);
 }
@@ -107,6 +109,7 @@ static inline struct testimony *case_file(struct hang_case *c, enum witness w, c
 	t->rank = rank;
 	*vec_push(&c->files) = t;
 	*vec_push(&c->cut) = false;
+	*vec_push(&c->views) = NULL;
 	return t;
 }
 
@@ -413,22 +416,26 @@ static inline void case_order(const struct hang_case *c, size_t *order)
 	}
 }
 
+/* Into the one table of all dumps, which frees the dump's own. */
+static inline void case_take(struct hang_case *c, size_t file)
+{
+	if (!c->standings)
+		c->standings = standings_new();
+	if (c->files.v[file]->witness == WITNESS_DUMP && !c->views.v[file])
+		c->views.v[file] = standings_take(c->standings, c->files.v[file], c->cut.v[file]);
+}
+
 static inline void case_scene(struct hang_case *c)
 {
 	size_t *order = xmalloc((c->files.n + 1) * sizeof(*order));
 
-	if (c->judged)
-		fail_msg("a case is judged once");
+	assert_false(c->judged);
 	c->judged = true;
-	c->standings = standings_new();
 	case_order(c, order);
 	for (size_t i = 0; i < c->files.n; i++) {
-		struct testimony *t = c->files.v[order[i]];
-		struct scene_part *part = vec_push(&c->parts);
-
-		*part = (struct scene_part){ .t = t };
-		if (t->witness == WITNESS_DUMP)
-			part->view = standings_take(c->standings, t, c->cut.v[order[i]]);
+		case_take(c, order[i]);
+		*vec_push(&c->parts) =
+		    (struct scene_part){ c->files.v[order[i]], c->views.v[order[i]] };
 	}
 	free(order);
 	scene_build(&c->scene, c->standings, c->parts.v, c->parts.n);
