@@ -208,8 +208,21 @@ static void find_last_common(struct scene_group *g)
 	g->last_common = common == INT64_MAX ? -1 : common;
 }
 
+/* A member whose dump is there and shows nothing of the group has begun nothing in it. */
+static void note_idle_members(struct building *b)
+{
+	for (size_t i = 0; i < b->s->groups.n; i++)
+		for (size_t k = 0; k < b->s->groups.v[i].members.n; k++) {
+			struct scene_member *m = &b->s->groups.v[i].members.v[k];
+
+			if (m->source == MEMBER_ABSENT && b->view[m->row] && !b->view[m->row]->cut)
+				m->source = MEMBER_DUMP;
+		}
+}
+
 void find_conflicts(struct building *b)
 {
+	note_idle_members(b);
 	for (uint32_t i = 0; i < b->st->groups.n; i++)
 		if (b->group[i] != NO_ID)
 			conflicts_of_dumps(b, i);

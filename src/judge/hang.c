@@ -147,6 +147,18 @@ static bool node_failed(const struct hang *h, uint32_t row)
 	return false;
 }
 
+/* Ranks that left something, beside those named. */
+static size_t seen_beside(const struct hang *h, const struct breach *b)
+{
+	size_t n = 0;
+
+	for (uint32_t row = 0; row < h->s->ranks.n; row++)
+		n += h->s->ranks.v[row].lived;
+	for (size_t i = 0; i < b->culprits.n; i++)
+		n -= h->s->ranks.v[b->culprits.v[i]].lived;
+	return n;
+}
+
 static void weigh_absence(struct hang *h)
 {
 	for (size_t i = h->breaches.n; i-- > 0;) {
@@ -173,7 +185,7 @@ static void weigh_absence(struct hang *h)
 			    "nothing was given of %zu ranks that make up whole nodes: they are "
 			    "waited for, but not blamed",
 			    unseen);
-		if (!kept || (kept >= b->victims.n && !node_failed(h, b->culprits.v[0])))
+		if (!kept || (kept >= seen_beside(h, b) && !node_failed(h, b->culprits.v[0])))
 			drop(h, i);
 		else if (kept > 1)
 			b->confidence = 0.6;

@@ -180,13 +180,26 @@ static const struct scene_saying *first_of(const struct hang *h, enum saying_kin
 	return NULL;
 }
 
+static bool all_have_come(const struct hang *h, const struct breach *b)
+{
+	const struct scene_group *g = &h->s->groups.v[b->group];
+
+	for (size_t i = 0; i < g->members.n; i++)
+		if (g->members.v[i].source == MEMBER_ABSENT)
+			return false;
+	return g->members_known && !h->s->folded;
+}
+
 static void cause_of_stuck(const struct hang *h, struct breach *b)
 {
 	const struct scene_saying *gpu = first_of(h, SAY_GPU_ERROR);
 	const struct scene_saying *net = first_of(h, SAY_NETWORK_ERROR);
 	const struct scene_saying *said = gpu ? gpu : net;
 
-	b->cause = gpu ? CAUSE_GPU_ERROR : net ? CAUSE_NETWORK_ERROR : CAUSE_COLLECTIVE_STUCK;
+	b->cause = gpu			? CAUSE_GPU_ERROR
+		   : net		? CAUSE_NETWORK_ERROR
+		   : all_have_come(h, b) ? CAUSE_COLLECTIVE_STUCK
+					 : CAUSE_UNKNOWN;
 	if (gpu && said->row != NO_ID)
 		*vec_push(&b->culprits) = said->row;
 }

@@ -114,13 +114,14 @@ static void look_at_farewells(struct hang *h)
 }
 
 #define NEAR_END_SHARE	 0.01
+#define STEPS_LEAST	 20 /* of a shorter run any step is near the end */
 #define GOES_ON_LEAST_NS ((int64_t)1000000000)
 #define GOES_ON_MOST_NS	 ((int64_t)600 * 1000000000)
 
 static bool near(int64_t at, int64_t total)
 {
-	return total > 0 && at <= total &&
-	       (double)(total - at) <= MAX(1.0, NEAR_END_SHARE * (double)total);
+	return total >= STEPS_LEAST && at <= total &&
+	       (double)(total - at) <= NEAR_END_SHARE * (double)total;
 }
 
 static void look_at_progress(struct hang *h)

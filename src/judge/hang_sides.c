@@ -231,7 +231,8 @@ static bool stacks_elsewhere(const struct hang *h, const struct side *s)
 	return n && n == s->rows.n;
 }
 
-/* How far each rank is in its group of a description; -1: in none, or in several. */
+/* What each rank has finished in its group of a description; -1: in none, or in several. What it has
+   merely begun says how far its host runs ahead. */
 static void numbers_in(const struct hang *h, uint32_t desc, int64_t *ret)
 {
 	for (size_t i = 0; i < h->s->ranks.n; i++)
@@ -243,12 +244,12 @@ static void numbers_in(const struct hang *h, uint32_t desc, int64_t *ret)
 			const struct scene_member *m = &g->members.v[k];
 
 			if (m->source == MEMBER_DUMP)
-				ret[m->row] = ret[m->row] == -1 ? m->enqueued : -2;
+				ret[m->row] = ret[m->row] == -1 ? m->completed : -2;
 		}
 	}
 }
 
-#define AGREEING_LEAST 4u
+#define AGREEING_LEAST 2u
 
 /* Of those who stand where `row` stands, have nearly all called more in groups of one kind? */
 static bool has_called_less(const struct hang *h, uint32_t row)

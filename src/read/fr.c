@@ -36,6 +36,10 @@ static uint32_t members_of(struct fr *f, const struct pile_value *v)
 	char number[24];
 
 	if (v && v->kind == PILE_STRING)
+		n = intern_len(&f->r.t->names, v->ref);
+	if (!fr_may_walk(f, n))
+		return NO_ID;
+	if (v && v->kind == PILE_STRING)
 		return count_numbers(intern_get(&f->r.t->names, v->ref)) ? v->ref : NO_ID;
 	f->r.text.len = 0;
 	for (size_t i = 0; i < n; i++) {

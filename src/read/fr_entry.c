@@ -95,6 +95,8 @@ static int64_t put_shape(struct fr *f, const struct pile_value *dims, size_t n)
 {
 	int64_t elements = 1;
 
+	if (!fr_may_walk(f, n))
+		return -1;
 	put_text(&f->r.text, "[", 1);
 	for (size_t i = 0; i < n; i++) {
 		int64_t d = pile_number(&f->r, &dims[i], -1);
@@ -116,7 +118,7 @@ static uint32_t sizes_of(struct fr *f, const struct pile_value *v, int64_t *ret_
 	const struct pile_value *items = pile_items(&f->r.pile, v, &n);
 
 	*ret_elements = -1;
-	if (!v || v->kind != PILE_OBJECT)
+	if (!v || v->kind != PILE_OBJECT || !fr_may_walk(f, n))
 		return NO_ID;
 	f->r.text.len = 0;
 	if (n && items[0].kind == PILE_INT) { /* one tensor without a list around it */
@@ -149,7 +151,7 @@ static uint32_t dtypes_of(struct fr *f, const struct pile_value *v)
 
 	if (v && v->kind == PILE_STRING)
 		return v->ref;
-	if (!v || v->kind != PILE_OBJECT)
+	if (!v || v->kind != PILE_OBJECT || !fr_may_walk(f, n))
 		return NO_ID;
 	if (n == 1 && items[0].kind == PILE_STRING)
 		return items[0].ref;

@@ -7,6 +7,7 @@
 #define FR_GROUPS_MAX  (1u << 16) /* of one rank; a pg_id beyond it is not mapped */
 #define FR_FRAMES_MAX  64u	  /* of one stack; those outermost are left out */
 #define FR_SIZES_MAX   4096u	  /* characters of an operation's sizes as text */
+#define FR_WALK_MAX    (1u << 26) /* members of lists looked at: a memo repeats a list for nothing */
 
 /* Keys and words that are understood; their number is their id in the testimony's names. */
 #define FR_WORDS(X)                                                                                \
@@ -97,6 +98,7 @@ static inline bool fr_making_end(struct fr_making *m, uint32_t name, const struc
 
 struct fr {
 	struct pile_reader r;
+	uint64_t walked; /* members of lists, up to FR_WALK_MAX */
 	bool header;	 /* the dump's own dictionary was met */
 	bool told_group; /* of a default group: its members are the world */
 	VEC(struct fr_raw_status) status;
@@ -112,6 +114,15 @@ struct fr {
 	const uint8_t *quick_at; /* the same, still in the window; NULL */
 	size_t quick_len;
 };
+
+/* May n members more be looked at? What a dump has beyond the limit is unknown. */
+static inline bool fr_may_walk(struct fr *f, size_t n)
+{
+	if (f->walked + n > FR_WALK_MAX)
+		return false;
+	f->walked += n;
+	return true;
+}
 
 /* Reads from the window to the end of the pickle; what is wrong goes to e, with its offset. */
 enum pile_end fr_pickle_run(struct fr *f, struct error *e);

@@ -55,16 +55,31 @@ static const char *push(struct pickle *p, struct pile_value v)
 	return pile_push(&p->f->r.pile, v);
 }
 
+/* Members of a large group are written as one string that no window holds. */
+static const char *push_long_text(struct pickle *p, uint64_t len)
+{
+	struct buf *b = &p->f->r.text;
+
+	b->len = 0;
+	for (uint64_t left = len; left;) {
+		size_t n = MIN(json_window_need(p->w, 1), left);
+
+		if (!n)
+			return cut;
+		if (len <= PILE_STRING_MAX)
+			buf_put(b, p->w->p, n);
+		p->w->p += n;
+		left -= n;
+	}
+	return push(p, pile_text(&p->f->r, (const char *)b->data, len));
+}
+
 static const char *push_text(struct pickle *p, uint64_t len)
 {
-	struct pile_value v = pile_plain(PILE_UNKNOWN);
+	struct pile_value v;
 
-	if (len > PILE_STRING_MAX) {
-		const char *bad = pass(p, len);
-
-		p->f->r.stats->skipped[SKIP_TOO_LONG] += !bad;
-		return bad ? bad : push(p, v);
-	}
+	if (len > PILE_IN_PLACE_MAX)
+		return push_long_text(p, len);
 	if (json_window_need(p->w, len) < len)
 		return cut;
 	v = pile_text(&p->f->r, p->w->p, len);

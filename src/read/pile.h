@@ -21,7 +21,8 @@
 #define PILE_STACK_MAX	  (1u << 22)  /* values on the stack: one for each entry of a ring */
 #define PILE_CELLS_MAX	  (1u << 22)  /* values kept inside of containers */
 #define PILE_MEMO_MAX	  (1u << 23)  /* values that a pickle names to repeat them */
-#define PILE_STRING_MAX	  (64u << 10) /* longer strings are dropped and counted */
+#define PILE_STRING_MAX	  (1u << 20)  /* longer strings are dropped and counted */
+#define PILE_IN_PLACE_MAX (64u << 10) /* longer ones are gathered piece by piece */
 #define PILE_WINDOW_BYTES ((size_t)128 << 10)
 #define PILE_TEXT_MAX	  (64ull << 20) /* of all strings of a dump together */
 

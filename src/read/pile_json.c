@@ -29,10 +29,12 @@ static const char *string_end(struct json_window *w, bool *ret_plain)
 	return q;
 }
 
-/* A string that does not fit into the window: to its end, or the text's. */
-static const char *pass_string(struct json_window *w)
+/* A string that does not fit into the window, piece by piece; no more than is of use. */
+static const char *gather_string(struct json_window *w, struct buf *ret)
 {
 	bool escape = false;
+
+	ret->len = 0;
 
 	for (w->p++;; w->p++) {
 		if (w->p == w->end && !json_window_fill(w))
@@ -40,37 +42,47 @@ static const char *pass_string(struct json_window *w)
 		if (!escape && *w->p == '"')
 			break;
 		escape = !escape && *w->p == '\\';
+		if (ret->len <= PILE_STRING_MAX)
+			buf_put(ret, w->p, 1);
 	}
 	w->p++;
 	return NULL;
 }
 
+static struct pile_value unescaped(struct json *j, const char *s, size_t len)
+{
+	struct buf *b = &j->r->text;
+	bool bad;
+
+	b->len = 0;
+	buf_put(b, s, len); /* room; what is written is never longer */
+	len = json_unescape((char *)b->data, s, len, &bad);
+	j->r->stats->skipped[SKIP_BAD_TEXT] += bad;
+	return pile_text(j->r, (const char *)b->data, len);
+}
+
+static const char *push_long_string(struct json *j)
+{
+	struct buf raw = { 0 };
+	const char *bad = gather_string(j->w, &raw);
+
+	if (!bad)
+		bad = pile_push(&j->r->pile, unescaped(j, (const char *)raw.data, raw.len));
+	buf_done(&raw);
+	return bad;
+}
+
 static const char *push_string(struct json *j)
 {
 	struct json_window *w = j->w;
-	struct pile_value v = pile_plain(PILE_UNKNOWN);
+	struct pile_value v;
 	bool plain;
 	const char *q = string_end(w, &plain);
 
-	if (!q || (size_t)(q - w->p) > PILE_STRING_MAX) {
-		const char *bad = pass_string(w);
-
-		j->r->stats->skipped[SKIP_TOO_LONG] += !bad;
-		return bad ? bad : pile_push(&j->r->pile, v);
-	}
-	if (plain) {
-		v = pile_text(j->r, w->p + 1, (size_t)(q - w->p - 1));
-	} else {
-		struct buf *b = &j->r->text;
-		bool bad;
-		size_t len = (size_t)(q - w->p - 1);
-
-		b->len = 0;
-		buf_put(b, w->p + 1, len); /* room; what is written is never longer */
-		len = json_unescape((char *)b->data, w->p + 1, len, &bad);
-		j->r->stats->skipped[SKIP_BAD_TEXT] += bad;
-		v = pile_text(j->r, (const char *)b->data, len);
-	}
+	if (!q || (size_t)(q - w->p) > PILE_IN_PLACE_MAX)
+		return push_long_string(j);
+	v = plain ? pile_text(j->r, w->p + 1, (size_t)(q - w->p - 1))
+		  : unescaped(j, w->p + 1, (size_t)(q - w->p - 1));
 	w->p = q + 1;
 	return pile_push(&j->r->pile, v);
 }
