@@ -247,13 +247,17 @@ static inline void dump_calls(struct dumping *d, const char **p)
 	}
 }
 
-/* A dump of `rank`, written `seconds` after the case's first moment. */
+/* A dump of `rank`, `seconds` after the case's first moment; each moment has a folder. */
 static inline struct testimony *dump_at(struct hang_case *c, int64_t rank, int64_t seconds,
 					const char *calls)
 {
 	struct dumping d = { .c = c };
+	char path[64];
 
 	d.t = case_file(c, WITNESS_DUMP, "flight-recorder", rank);
+	snprintf(path, sizeof(path), "hang-%05d/rank_%05d.%05zu", (int)seconds, (int)rank,
+		 c->files.n);
+	d.t->path = told(d.t, path);
 	d.t->present = true;
 	d.t->time_ns = CASE_BEGIN + seconds * SECOND;
 	dump_calls(&d, &calls);

@@ -211,6 +211,37 @@ static void two_moments_that_moved_are_no_hang(void **state)
 	case_done(&c);
 }
 
+static void two_moments_that_did_not_move_are_stuck(void **state)
+{
+	struct hang_case c;
+
+	(void)state;
+	world_of(&c, "[0, 1, 2]");
+	for (int64_t rank = 0; rank < 3; rank++) {
+		dump_at(&c, rank, 0, "2(world:all_reduce) world:all_reduce?");
+		dump_at(&c, rank, 60, "2(world:all_reduce) world:all_reduce?");
+	}
+	assert_named(&c, VERDICT_HUNG, CAUSE_COLLECTIVE_STUCK, "");
+	case_done(&c);
+}
+
+/* A second recording without progress makes the majority behind count as well. */
+static void two_moments_that_did_not_move_need_no_assumption(void **state)
+{
+	struct hang_case c;
+
+	(void)state;
+	world_of(&c, "[0, 1, 2]");
+	for (int64_t rank = 0; rank < 3; rank++)
+		for (int64_t seconds = 0; seconds <= 60; seconds += 60)
+			dump_at(&c, rank, seconds,
+				rank == 2 ? "2(world:all_reduce)"
+					  : "2(world:all_reduce) world:all_reduce?");
+	assert_named(&c, VERDICT_HUNG, CAUSE_MISSING_RANK, "2");
+	assert_false(among(c.report.assumed.v, c.report.assumed.n, "that it hangs"));
+	case_done(&c);
+}
+
 /* --- sides --- */
 
 static void the_minority_is_the_odd_one_whoever_comes_first(void **state)
@@ -638,6 +669,8 @@ int main(void)
 		cmocka_unit_test(enqueued_is_not_arrived),
 		cmocka_unit_test(nobody_behind_in_one_recording_tells_nothing),
 		cmocka_unit_test(two_moments_that_moved_are_no_hang),
+		cmocka_unit_test(two_moments_that_did_not_move_are_stuck),
+		cmocka_unit_test(two_moments_that_did_not_move_need_no_assumption),
 		cmocka_unit_test(the_minority_is_the_odd_one_whoever_comes_first),
 		cmocka_unit_test(another_size_of_the_same_operation_is_odd),
 		cmocka_unit_test(another_type_of_the_same_operation_is_odd),
