@@ -20,8 +20,9 @@ const char *scene_printf(struct scene *s, const char *format, ...)
 
 	va_start(ap, format);
 	va_copy(again, ap);
-	n = MAX(vsnprintf(NULL, 0, format, ap), 0);
+	n = vsnprintf(NULL, 0, format, ap);
 	va_end(ap);
+	n = MAX(n, 0);
 	text = arena_alloc(&s->arena, (size_t)n + 1);
 	vsnprintf(text, (size_t)n + 1, format, again);
 	va_end(again);

@@ -26,7 +26,8 @@ static void side_add(struct building *b, struct scene_conflict *c, uint32_t sign
 			*vec_push(&c->sides.v[i].rows) = row;
 			return;
 		}
-	*vec_push(&c->sides) = (struct scene_side){ .signature = signature };
+	if (c->sides.n < SCENE_SIDES_MAX)
+		*vec_push(&c->sides) = (struct scene_side){ .signature = signature };
 	*vec_push(&c->sides.v[c->sides.n - 1].rows) = row;
 }
 

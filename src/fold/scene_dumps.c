@@ -8,6 +8,7 @@
  */
 #include "fold/scene_inside.h"
 
+#include "base/ranges.h"
 #include "base/stats.h"
 
 #define STALE_NS ((int64_t)3600 * 1000000000)
@@ -92,8 +93,8 @@ static size_t folder_len(const char *path)
 	return slash ? (size_t)(slash - path) : 0;
 }
 
-/* One dump in two files: side by side, or as pickle and as JSON. The same words in another folder are
-   a later recording in which nothing had moved. */
+/* One dump in two files: side by side, or as pickle and as JSON. The same words in another folder
+   are a later recording in which nothing had moved. */
 static bool are_twins(const struct intern *names, const struct dump_view *a,
 		      const struct dump_view *b)
 {
@@ -120,6 +121,24 @@ static void say_left_out(struct building *b, size_t other_job, size_t stale, siz
 		*vec_push(&s->said) = scene_printf(
 		    s, "%zu dump%s whose rank neither name nor content tells %s left out", nameless,
 		    nameless == 1 ? "" : "s", nameless == 1 ? "is" : "are");
+}
+
+/* Ranks with several dumps that differ: said where they are few, else they are a recording. */
+static void say_doubled(struct building *b)
+{
+	VEC(int64_t) ranks = { 0 };
+	_cleanup_free_ char *set = NULL;
+
+	for (size_t i = 0; i < b->chosen.n; i++)
+		if (b->earlier.v[i])
+			*vec_push(&ranks) = b->chosen.v[i]->rank;
+	if (ranks.n && 2 * ranks.n <= b->chosen.n) {
+		set = ranges_format(ranks.v, ranks.n);
+		*vec_push(&b->s->said) =
+		    scene_printf(b->s, "of rank%s %s several dumps were given: the latest counts",
+				 ranks.n == 1 ? "" : "s", set);
+	}
+	free(ranks.v);
 }
 
 void choose_dumps(struct building *b)
@@ -163,6 +182,7 @@ void choose_dumps(struct building *b)
 		*vec_push(&b->earlier) = has_earlier ? all.v[i - 1] : NULL;
 	}
 	b->s->n_dumps = (uint32_t)b->chosen.n;
+	say_doubled(b);
 	say_left_out(b, other, stale, nameless);
 	free(all.v);
 }

@@ -270,7 +270,7 @@ static void find_first_waits(struct scene *s)
 void build_groups(struct building *b)
 {
 	struct scene *s = b->s;
-	bool moved = false, again = false;
+	size_t moved = 0, again = 0;
 
 	for (size_t i = 0; i < b->chosen.n; i++) {
 		struct dump_view *v = b->chosen.v[i];
@@ -293,11 +293,13 @@ void build_groups(struct building *b)
 		for (size_t k = 0; k < v->groups.n; k++)
 			add_standing(b, row, &v->groups.v[k]);
 		if (b->earlier.v[i]) {
-			again = true;
-			moved |= dump_moved(b->earlier.v[i], v);
+			again++;
+			moved += dump_moved(b->earlier.v[i], v);
 		}
 	}
-	s->n_recordings = s->n_dumps ? 1 + again : 0;
+	/* the older files of a few ranks are no recording of the job */
+	again = 2 * again > b->chosen.n ? again : 0;
+	s->n_recordings = s->n_dumps ? 1 + (again > 0) : 0;
 	s->moved = !again ? MOVED_UNKNOWN : moved ? MOVED_YES : MOVED_NO;
 	for (size_t i = 0; i < b->st->signatures.n; i++) {
 		const char *name = intern_get(&b->st->names, b->st->signatures.v[i].name);

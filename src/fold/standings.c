@@ -41,7 +41,8 @@ struct dump_view *dump_view_free(struct dump_view *v)
 	if (!v)
 		return NULL;
 	for (size_t i = 0; i < v->groups.n; i++) {
-		free(v->groups.v[i].runs.v);
+		for (size_t k = 0; k < STANDING_PLACES; k++)
+			free(v->groups.v[i].runs[k].v);
 		free(v->groups.v[i].pending.v);
 	}
 	free(v->groups.v);
@@ -56,6 +57,7 @@ struct taking {
 	struct testimony *t;
 	struct dump_view *v;
 	uint32_t *signature; /* by the dump's own rows */
+	uint32_t *compared;  /* the same without what members may differ in */
 	uint32_t *group;     /* row of s->groups */
 	uint32_t *view;	     /* row of v->groups; NO_ID: none yet */
 	uint32_t *last_slot; /* by row of v->groups */
@@ -220,6 +222,8 @@ static uint32_t variant_of(struct standings *s, uint32_t row, uint32_t signature
 	for (uint32_t i = 0; i < slot->n_variants; i++)
 		if (slot_variant(slot, i) == signature)
 			return i;
+	if (slot->n_variants == STANDING_VARIANTS_MAX)
+		return STANDING_VARIANTS_MAX - 1;
 	if (slot->n_variants < ARRAY_SIZE(slot->variants))
 		slot->variants[slot->n_variants] = signature;
 	else
@@ -231,19 +235,23 @@ static uint32_t variant_of(struct standings *s, uint32_t row, uint32_t signature
 
 uint32_t dump_variant(const struct dump_group *g, int64_t pos)
 {
-	size_t low = 0, high = g->runs.n;
+	const struct variant_runs *runs = &g->runs[MIN(pos & 255, STANDING_PLACES - 1)];
+	size_t low = 0, high = runs->n;
 
 	if (pos < g->first || pos > g->last || !high)
 		return NO_ID;
 	while (high - low > 1) {
 		size_t middle = low + (high - low) / 2;
 
-		if (g->runs.v[middle].from <= pos)
+		if (runs->v[middle].from <= pos)
 			low = middle;
 		else
 			high = middle;
 	}
-	return g->runs.v[low].variant;
+	return pos >= runs->v[low].from && pos <= runs->v[low].last &&
+		       !((pos ^ runs->v[low].from) & 255)
+		   ? runs->v[low].variant
+		   : NO_ID;
 }
 
 /* --- entries --- */
@@ -305,6 +313,18 @@ static void add_pending(struct taking *k, struct dump_group *g, const struct op_
 	g->pending.v[at] = p;
 }
 
+/* Runs are of one place: the parts of coalesced calls would else break each other's. */
+static void add_to_run(struct dump_group *g, int64_t pos, uint32_t variant)
+{
+	struct variant_runs *runs = &g->runs[MIN(pos & 255, STANDING_PLACES - 1)];
+	struct variant_run *r = runs->n ? &runs->v[runs->n - 1] : NULL;
+
+	if (r && r->variant == variant && pos == r->last + POSITION(1))
+		r->last = pos;
+	else
+		*vec_push(runs) = (struct variant_run){ pos, pos, variant };
+}
+
 static void add_to_table(struct taking *k, struct dump_group *g, uint32_t view, int64_t pos,
 			 uint32_t signature)
 {
@@ -330,8 +350,7 @@ static void add_to_table(struct taking *k, struct dump_group *g, uint32_t view, 
 	variant = variant_of(s, row, signature);
 	if (g->first < 0)
 		g->first = pos;
-	if (!g->runs.n || g->runs.v[g->runs.n - 1].variant != variant)
-		*vec_push(&g->runs) = (struct variant_run){ pos, variant };
+	add_to_run(g, pos, variant);
 	g->last = MAX(g->last, pos);
 }
 
@@ -364,7 +383,7 @@ static void take_entry(struct taking *k, const struct op_entry *e, int64_t order
 	k->last_seq[view] = e->seq;
 	pos = POSITION(e->seq) + k->place[view];
 	if (e->seq != k->cut_seq[view])
-		add_to_table(k, g, view, pos, signature);
+		add_to_table(k, g, view, pos, k->compared[e->signature]);
 	g->enqueued = MAX(g->enqueued, e->seq);
 	g->last_signature = signature;
 	if (e->state == OP_STARTED || e->state == OP_COMPLETED)
@@ -564,8 +583,17 @@ struct dump_view *standings_take(struct standings *s, struct testimony *t, bool 
 	memset(k.view, 0xff, groups * sizeof(*k.view));
 	memset(k.last_slot, 0xff, groups * sizeof(*k.last_slot));
 	memset(k.last_seq, 0xff, groups * sizeof(*k.last_seq));
-	for (size_t i = 0; i < t->signatures.n; i++)
-		k.signature[i] = signature_row(&k, &t->signatures.v[i], &key);
+	k.compared = xcalloc(t->signatures.n + 1, sizeof(*k.compared));
+	for (size_t i = 0; i < t->signatures.n; i++) {
+		struct signature alike = t->signatures.v[i];
+
+		k.signature[i] = signature_row(&k, &alike, &key);
+		if (alike.op == COMM_ALL_TO_ALL) { /* else each rank has a variant of its own */
+			alike.in_sizes = alike.out_sizes = NO_ID;
+			alike.in_elements = alike.out_elements = -1;
+		}
+		k.compared[i] = signature_row(&k, &alike, &key);
+	}
 	for (uint32_t i = 0; i < t->groups.n; i++) {
 		k.group[i] = group_row(&k, &t->groups.v[i], &key);
 		view_group(&k, i);
@@ -580,6 +608,7 @@ struct dump_view *standings_take(struct standings *s, struct testimony *t, bool 
 	find_habit(&k);
 	testimony_strip(t);
 	free(k.signature);
+	free(k.compared);
 	free(k.group);
 	free(k.view);
 	free(k.last_slot);

@@ -13,11 +13,13 @@
 #pragma once
 #include "model/signature.h"
 
-#define POSITION(seq)	     ((int64_t)(seq) << 8)
-#define POSITION_SEQ(pos)    ((pos) >> 8)
-#define STANDING_SEQ_MAX     ((int64_t)1 << 48)
-#define STANDING_PENDING_MAX 64u /* of one dump and group; the lowest */
-#define STANDING_SLOTS_MAX   (8u << 20)
+#define POSITION(seq)	      ((int64_t)(seq) << 8)
+#define POSITION_SEQ(pos)     ((pos) >> 8)
+#define STANDING_SEQ_MAX      ((int64_t)1 << 48)
+#define STANDING_PLACES	      4u
+#define STANDING_PENDING_MAX  64u /* of one dump and group; the lowest */
+#define STANDING_SLOTS_MAX    (8u << 20)
+#define STANDING_VARIANTS_MAX 64u /* of one operation; what comes after counts as the last */
 
 enum habit { HABIT_UNKNOWN, HABIT_KEPT, HABIT_BROKEN };
 
@@ -32,7 +34,7 @@ struct pending_op {
 	bool p2p;
 };
 struct variant_run {
-	int64_t from; /* position; up to the next run's */
+	int64_t from, last; /* positions of one place, number by number */
 	uint32_t variant;
 };
 struct dump_group {
@@ -41,7 +43,10 @@ struct dump_group {
 	int64_t enqueued, started,
 	    completed; /* sequence numbers, from the status and the entries */
 	uint32_t last_signature;
-	VEC(struct variant_run) runs;
+	struct variant_runs { /* by place, the last one of all further places */
+		struct variant_run *v;
+		size_t n, cap;
+	} runs[STANDING_PLACES];
 	VEC(struct pending_op) pending; /* lowest position first; p2p ones after them */
 	uint64_t n_pending;
 	bool failed; /* the last operation was given up: finished without being completed */

@@ -381,6 +381,40 @@ static bool writes_a_usual_save(const struct hang *h, const struct breach *b)
 	       save_is_usual(h);
 }
 
+/* Watchdogs spoke, so it hung, and nobody can be named: say at least where it stood. */
+static void judge_unnamed(struct hang *h)
+{
+	const struct scene *s = h->s;
+	size_t most = 0;
+	uint32_t at = NO_ID;
+	struct breach *b;
+
+	for (uint32_t i = 0; i < s->groups.n; i++) {
+		size_t n = 0;
+
+		for (size_t k = 0; k < s->groups.v[i].members.n; k++)
+			n += s->groups.v[i].members.v[k].waits;
+		if (n > most) {
+			most = n;
+			at = i;
+		}
+	}
+	if (at == NO_ID)
+		return;
+	b = breach_new(h, GROUND_STUCK);
+	b->group = at;
+	b->confidence = 0.5;
+	for (size_t k = 0; k < s->groups.v[at].members.n; k++) {
+		const struct scene_member *m = &s->groups.v[at].members.v[k];
+
+		if (!m->waits)
+			continue;
+		*vec_push(&b->victims) = m->row;
+		b->seq = b->seq < 0 ? m->wait.seq : MIN(b->seq, m->wait.seq);
+		b->signature = m->wait.signature;
+	}
+}
+
 /* One recording and nothing that went wrong by itself: that it hangs is assumed, and said. */
 static void weigh_time(struct hang *h)
 {
@@ -441,6 +475,8 @@ void judge_hang(const struct scene *scene, struct report *report)
 
 	if (!scene->any)
 		return;
+	if (!report->job->n_ranks)
+		report->headline = NULL; /* that there is no trace is no news now */
 	h.row = xcalloc(scene->ranks.n + 1, sizeof(*h.row));
 	rows_join(&h);
 	look_at_ranks(&h);
@@ -450,6 +486,8 @@ void judge_hang(const struct scene *scene, struct report *report)
 	if (!h.breaches.n) {
 		judge_standstill(&h);
 		weigh_time(&h);
+		if (h.timed_out && !h.breaches.n)
+			judge_unnamed(&h);
 	}
 	split_by_cause(&h);
 	for (size_t i = 0; i < h.breaches.n; i++)

@@ -196,8 +196,8 @@ static void cause_of_stuck(const struct hang *h, struct breach *b)
 	const struct scene_saying *net = first_of(h, SAY_NETWORK_ERROR);
 	const struct scene_saying *said = gpu ? gpu : net;
 
-	b->cause = gpu			? CAUSE_GPU_ERROR
-		   : net		? CAUSE_NETWORK_ERROR
+	b->cause = gpu			 ? CAUSE_GPU_ERROR
+		   : net		 ? CAUSE_NETWORK_ERROR
 		   : all_have_come(h, b) ? CAUSE_COLLECTIVE_STUCK
 					 : CAUSE_UNKNOWN;
 	if (gpu && said->row != NO_ID)

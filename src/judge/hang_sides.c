@@ -8,6 +8,8 @@
  */
 #include "judge/hang_internal.h"
 
+#include <stdio.h>
+
 struct side {
 	VEC(uint32_t) rows;
 	uint32_t group; /* where they wait, in a cycle */
@@ -231,8 +233,8 @@ static bool stacks_elsewhere(const struct hang *h, const struct side *s)
 	return n && n == s->rows.n;
 }
 
-/* What each rank has finished in its group of a description; -1: in none, or in several. What it has
-   merely begun says how far its host runs ahead. */
+/* What each rank has finished in its group of a description; -1: in none, or in several. What it
+   has merely begun says how far its host runs ahead. */
 static void numbers_in(const struct hang *h, uint32_t desc, int64_t *ret)
 {
 	for (size_t i = 0; i < h->s->ranks.n; i++)
@@ -251,33 +253,67 @@ static void numbers_in(const struct hang *h, uint32_t desc, int64_t *ret)
 
 #define AGREEING_LEAST 2u
 
-/* Of those who stand where `row` stands, have nearly all called more in groups of one kind? */
-static bool has_called_less(const struct hang *h, uint32_t row)
+/* The number that most of the place's waiters have finished; -1: none. Boyer and Moore's vote. */
+static int64_t usual_number(const struct scene_group *g, int64_t seq, const int64_t *number,
+			    size_t *ret_all, size_t *ret_no_less)
 {
-	uint32_t group = h->s->ranks.v[row].wait_group;
-	int64_t seq = h->s->ranks.v[row].wait_seq;
-	const struct scene_group *g = group == NO_ID ? NULL : &h->s->groups.v[group];
-	_cleanup_free_ int64_t *number = xmalloc((h->s->ranks.n + 1) * sizeof(*number));
+	int64_t usual = -1;
+	size_t votes = 0;
 
-	for (size_t i = 0; g && i < h->s->groups.n; i++) {
-		uint32_t desc = h->s->groups.v[i].desc;
-		size_t more = 0, all = 0;
-
-		if (desc == NO_ID || desc == g->desc || !scene_member(&h->s->groups.v[i], row))
-			continue;
-		numbers_in(h, desc, number);
-		for (size_t k = 0; k < g->members.n && number[row] >= 0; k++) {
+	*ret_all = *ret_no_less = 0;
+	for (int pass = 0; pass < 2; pass++)
+		for (size_t k = 0; k < g->members.n; k++) {
 			const struct scene_member *m = &g->members.v[k];
 
-			if (!m->waits || m->wait.seq != seq || m->row == row || number[m->row] < 0)
+			if (!m->waits || m->wait.seq != seq || number[m->row] < 0)
 				continue;
-			all++;
-			more += number[m->row] > number[row];
+			if (pass) {
+				(*ret_all)++;
+				*ret_no_less += number[m->row] >= usual;
+				continue;
+			}
+			if (!votes)
+				usual = number[m->row];
+			if (number[m->row] == usual)
+				votes++;
+			else
+				votes--;
 		}
-		if (all >= AGREEING_LEAST && 10 * more >= 9 * all)
-			return true;
+	return usual;
+}
+
+/* Has a rank of the side called less, in groups of another kind, than nearly all who stand where it
+   stands? Each description's numbers are found once for all sides. */
+static void mark_skipped(const struct hang *h, struct side *sides, size_t n)
+{
+	_cleanup_free_ int64_t *number = xmalloc((h->s->ranks.n + 1) * sizeof(*number));
+	struct intern done = { 0 };
+
+	for (size_t i = 0; i < h->s->groups.n; i++) {
+		uint32_t desc = h->s->groups.v[i].desc, before = done.n;
+		char key[16];
+
+		snprintf(key, sizeof(key), "%" PRIx32, desc);
+		if (desc == NO_ID || intern_str(&done, key) < before)
+			continue;
+		numbers_in(h, desc, number);
+		for (size_t k = 0; k < n; k++) {
+			const struct scene_group *g =
+			    sides[k].group == NO_ID ? NULL : &h->s->groups.v[sides[k].group];
+			size_t all, no_less;
+			int64_t usual;
+
+			if (!g || g->desc == desc || sides[k].skipped)
+				continue;
+			usual = usual_number(g, sides[k].seq, number, &all, &no_less);
+			for (size_t r = 0; r < sides[k].rows.n && no_less >= AGREEING_LEAST &&
+					   10 * no_less >= 9 * (all - 1);
+			     r++)
+				sides[k].skipped |= number[sides[k].rows.v[r]] >= 0 &&
+						    number[sides[k].rows.v[r]] < usual;
+		}
 	}
-	return false;
+	intern_done(&done);
 }
 
 void odd_in_cycle(struct hang *h, struct breach *b, const uint32_t *rows, size_t n,
@@ -312,9 +348,8 @@ void odd_in_cycle(struct hang *h, struct breach *b, const uint32_t *rows, size_t
 		sides[i].outside = outside_of_steps(h, sides[i].signature) ||
 				   in_world_group(h, sides[i].rows.v[0]);
 		sides[i].elsewhere = stacks_elsewhere(h, &sides[i]);
-		for (size_t k = 0; k < sides[i].rows.n && !sides[i].skipped; k++)
-			sides[i].skipped = has_called_less(h, sides[i].rows.v[k]);
 	}
+	mark_skipped(h, sides, n_sides);
 	if (n_sides > 1) {
 		decide(b, sides, n_sides, cycle);
 	} else { /* all wait in one place for each other: no side */

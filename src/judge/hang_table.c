@@ -151,6 +151,7 @@ static void write_stacks(struct hang *h)
 
 			*vec_push(&hashes) = hash;
 			*out = (struct report_stack){
+				.odd = true,
 				.doing = report_printf(h->r, "%s",
 						       doing_text(&h->look[row].doing,
 								  &k->of->names, buf, sizeof(buf))),
@@ -158,7 +159,7 @@ static void write_stacks(struct hang *h)
 			write_frames(h, out, k);
 		}
 		*vec_push(&h->r->stacks.v[at].rows) = h->row[row];
-		h->r->stacks.v[at].odd |= is_culprit(h, row);
+		h->r->stacks.v[at].odd &= is_culprit(h, row);
 	}
 	for (size_t i = 0; i < h->r->stacks.n; i++) {
 		struct report_stack *out = &h->r->stacks.v[i];

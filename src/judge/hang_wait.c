@@ -22,6 +22,7 @@ struct place {
 	bool p2p;
 	size_t waiter;		 /* of p2p: one node a waiting member */
 	uint32_t side;		 /* of a conflict; NO_ID */
+	uint32_t signature;	 /* of the first that waits there; NO_ID */
 	uint32_t first_to, n_to; /* in graph.to */
 	uint32_t waiting;
 };
@@ -36,6 +37,7 @@ struct graph {
 	VEC(struct place) places;
 	VEC(uint32_t) to; /* rows that a place waits for */
 	uint32_t *wait;	  /* by row: its place; NO_ID */
+	uint32_t *waited; /* by row: the place where most wait for it; NO_ID */
 	/* Tarjan */
 	uint32_t *index, *low, *component;
 	VEC(uint32_t) stack;
@@ -55,10 +57,20 @@ static const struct scene_conflict *conflict_at(const struct scene_group *g, int
 
 static uint32_t side_of(const struct scene_conflict *c, uint32_t row)
 {
-	for (uint32_t i = 0; c && i < c->sides.n; i++)
-		for (size_t k = 0; k < c->sides.v[i].rows.n; k++)
-			if (c->sides.v[i].rows.v[k] == row)
+	for (uint32_t i = 0; c && i < c->sides.n; i++) {
+		size_t low = 0, high = c->sides.v[i].rows.n; /* ascending */
+
+		while (low < high) {
+			size_t middle = low + (high - low) / 2;
+
+			if (c->sides.v[i].rows.v[middle] == row)
 				return i;
+			if (c->sides.v[i].rows.v[middle] < row)
+				low = middle + 1;
+			else
+				high = middle;
+		}
+	}
 	return NO_ID;
 }
 
@@ -79,9 +91,11 @@ static uint32_t place_of(struct graph *g, size_t from, uint32_t group, const str
 	for (size_t i = from; i < g->places.n && !m->wait.p2p; i++) {
 		const struct place *p = &g->places.v[i];
 
-		if (!p->p2p && p->seq == m->wait.seq && p->place == m->wait.place &&
-		    p->side == side)
-			return (uint32_t)i;
+		if (p->p2p || p->seq != m->wait.seq || p->place != m->wait.place || p->side != side)
+			continue;
+		if (p->signature == NO_ID)
+			g->places.v[i].signature = m->wait.signature;
+		return (uint32_t)i;
 	}
 	if (g->places.n - from >= PLACES_MAX && !m->wait.p2p)
 		return NO_ID;
@@ -92,6 +106,7 @@ static uint32_t place_of(struct graph *g, size_t from, uint32_t group, const str
 		.p2p = m->wait.p2p,
 		.waiter = member,
 		.side = side,
+		.signature = m->wait.signature,
 	};
 	return (uint32_t)g->places.n - 1;
 }
@@ -313,31 +328,33 @@ static void add_victims(struct hang *h, const struct graph *g, struct breach *b)
 	(void)h;
 }
 
-/* Where most of those who wait for `row` stand. */
-static void set_place(struct hang *h, const struct graph *g, struct breach *b, uint32_t row)
+static void find_places(struct graph *g)
 {
-	uint32_t most = 0;
-
-	for (size_t i = 0; i < g->places.n; i++) {
+	g->waited = xmalloc((g->n_ranks + 1) * sizeof(*g->waited));
+	memset(g->waited, 0xff, (g->n_ranks + 1) * sizeof(*g->waited));
+	for (uint32_t i = 0; i < g->places.n; i++) {
 		const struct place *p = &g->places.v[i];
 
 		for (uint32_t k = 0; k < p->n_to; k++) {
-			if (g->to.v[p->first_to + k] != row || p->waiting <= most)
-				continue;
-			most = p->waiting;
-			b->group = p->group;
-			b->seq = p->seq;
+			uint32_t *at = &g->waited[g->to.v[p->first_to + k]];
+
+			if (*at == NO_ID || p->waiting > g->places.v[*at].waiting)
+				*at = i;
 		}
 	}
-	if (b->group == NO_ID)
-		return;
-	for (size_t i = 0; i < h->s->groups.v[b->group].members.n; i++) {
-		const struct scene_member *m = &h->s->groups.v[b->group].members.v[i];
+}
 
-		if (m->waits && m->wait.seq == b->seq && m->wait.signature != NO_ID &&
-		    b->signature == NO_ID)
-			b->signature = m->wait.signature;
-	}
+/* Where most of those who wait for `row` stand. */
+static void set_place(const struct graph *g, struct breach *b, uint32_t row)
+{
+	const struct place *p;
+
+	if (g->waited[row] == NO_ID)
+		return;
+	p = &g->places.v[g->waited[row]];
+	b->group = p->group;
+	b->seq = p->seq;
+	b->signature = p->signature;
 }
 
 /* Those of one place who are behind in it belong together, whatever each of them does. */
@@ -360,7 +377,7 @@ static void free_sink(struct hang *h, const struct graph *g, uint32_t row)
 	enum ground ground = GROUND_BEHIND;
 	struct breach *b;
 
-	set_place(h, g, &like, row);
+	set_place(g, &like, row);
 	if (like.group != NO_ID && !h->look[row].has_stack &&
 	    scene_member(&h->s->groups.v[like.group], row)->source == MEMBER_ABSENT)
 		ground = GROUND_ABSENT;
@@ -455,7 +472,7 @@ static void cycle_sink(struct hang *h, const struct graph *g, const struct sink 
 		b->seq = -1;
 		odd_in_cycle(h, b, s->rows.v, s->rows.n, &cycle);
 		if (b->culprits.n)
-			set_place(h, g, b, b->culprits.v[0]);
+			set_place(g, b, b->culprits.v[0]);
 	}
 }
 
@@ -489,6 +506,7 @@ static void graph_done(struct graph *g)
 	free(g->places.v);
 	free(g->to.v);
 	free(g->wait);
+	free(g->waited);
 	free(g->index);
 	free(g->low);
 	free(g->component);
@@ -503,6 +521,7 @@ void breach_of_waits(struct hang *h, bool with_unseen)
 	uint32_t n;
 
 	build_graph(h, &g);
+	find_places(&g);
 	find_components(&g);
 	sinks = sinks_of(&g, &n);
 	for (uint32_t i = 0; i < n; i++) {

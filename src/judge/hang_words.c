@@ -315,13 +315,10 @@ static const char *sentence(struct hang *h, const struct breach *b)
 	case GROUND_FAILED:
 		return sentence_of_failure(h, b);
 	case GROUND_STUCK:
-		return report_printf(h->r, "%s have come to %s, number %" PRId64
-					   ", and it does not end%s",
-				     b->cause == CAUSE_UNKNOWN ? "those that are known" : "all",
-				     place_of(h, b), b->seq,
-				     b->cause == CAUSE_UNKNOWN
-					 ? "; of the others nothing was given"
-					 : "");
+		return report_printf(
+		    h->r, "%s have come to %s, number %" PRId64 ", and it does not end%s",
+		    b->cause == CAUSE_UNKNOWN ? "those that are known" : "all", place_of(h, b),
+		    b->seq, b->cause == CAUSE_UNKNOWN ? "; of the others nothing was given" : "");
 	case GROUND_STACK:
 		return report_printf(h->r, "%s %s %s, the others wait in a collective",
 				     who(h, b->culprits.v, b->culprits.n),

@@ -56,7 +56,8 @@ struct scene_conflict {
 	uint32_t siblings; /* signature that groups of the same description called there; NO_ID */
 };
 
-#define SCENE_CONFLICTS_MAX 4u /* of a group; the lowest */
+#define SCENE_SIDES_MAX	    64u /* of a conflict; further ones count to the last */
+#define SCENE_CONFLICTS_MAX 4u	/* of a group; the lowest */
 struct scene_group {
 	uint32_t name, desc;
 	int64_t size;	    /* as stated; -1 */
