@@ -165,7 +165,8 @@ static int64_t counted_world(const struct building *b)
 	}
 	n = places.n;
 	intern_done(&places);
-	return MIN(MAX(n, largest), SCENE_WORLD_MAX);
+	n = MAX(n, largest);
+	return n > 0 ? MIN(n, SCENE_WORLD_MAX) : -1;
 }
 
 /* A default group, or one whose members nobody describes but that holds all ranks. */
@@ -178,6 +179,7 @@ static bool names_the_world(const char *name, const char *desc)
 static void build_ranks(struct building *b)
 {
 	struct scene *s = b->s;
+	_cleanup_free_ bool *seen = xcalloc(b->st->groups.n + 1, sizeof(bool));
 	struct rank_set set = { 0 };
 	int64_t world = stated_world(b);
 
@@ -185,15 +187,14 @@ static void build_ranks(struct building *b)
 		note_testimony(&set, b->parts[i].t);
 	for (size_t i = 0; i < b->chosen.n; i++)
 		for (size_t k = 0; k < b->chosen.v[i]->groups.n; k++) {
-			const struct standing_group *g =
-			    &b->st->groups.v[b->chosen.v[i]->groups.v[k].group];
+			uint32_t row = b->chosen.v[i]->groups.v[k].group;
+			const struct standing_group *g = &b->st->groups.v[row];
 			size_t n;
 			int64_t *ranks;
 
-			if (g->ranks == NO_ID)
+			if (g->ranks == NO_ID || seen[row])
 				continue;
-			if (i && !(k % 8) && b->chosen.n > 64 && i % 16)
-				continue; /* the same texts again */
+			seen[row] = true;
 			ranks = ranks_of_text(intern_get(&b->st->names, g->ranks), &n);
 			if (n && names_the_world(intern_get(&b->st->names, g->name),
 						 intern_get(&b->st->names, g->desc)))
@@ -209,7 +210,7 @@ static void build_ranks(struct building *b)
 		s->world_assumed = true;
 	} else if (world < 0) {
 		world = counted_world(b);
-		s->world_assumed = true;
+		s->world_assumed = world > 0;
 	} else if (set.v.n && world <= set.v.v[set.v.n - 1]) {
 		world = set.v.v[set.v.n - 1] + 1;
 	}
@@ -247,9 +248,9 @@ void scene_build(struct scene *s, const struct standings *st, const struct scene
 	infer_members(&b);
 	build_lines(&b);
 	build_stacks(&b);
-	build_gpus(&b);
 	build_counts(&b);
 	settle_lines(&b);
+	build_gpus(&b); /* by what lines and counters say of ranks */
 	settle_stacks(&b);
 	find_conflicts(&b);
 	s->any =

@@ -270,6 +270,18 @@ static int by_record(const void *a, const void *b)
 	return (x->created_ns > y->created_ns) - (x->created_ns < y->created_ns);
 }
 
+/* Entries of no group or signature of the dump: no reader gives any. */
+static void drop_loose_entries(struct testimony *t)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < t->entries.n; i++)
+		if (t->entries.v[i].group < t->groups.n &&
+		    t->entries.v[i].signature < t->signatures.n)
+			t->entries.v[kept++] = t->entries.v[i];
+	t->entries.n = kept;
+}
+
 static void sort_entries(struct testimony *t)
 {
 	for (size_t i = 1; i < t->entries.n; i++)
@@ -598,12 +610,11 @@ struct dump_view *standings_take(struct standings *s, struct testimony *t, bool 
 		k.group[i] = group_row(&k, &t->groups.v[i], &key);
 		view_group(&k, i);
 	}
+	drop_loose_entries(t);
 	sort_entries(t);
 	k.wrapped = t->entries.n && t->entries.v[0].record > 0;
 	for (size_t i = 0; i < t->entries.n; i++)
-		if (t->entries.v[i].group < t->groups.n &&
-		    t->entries.v[i].signature < t->signatures.n)
-			take_entry(&k, &t->entries.v[i], (int64_t)i);
+		take_entry(&k, &t->entries.v[i], (int64_t)i);
 	take_status(&k);
 	find_habit(&k);
 	testimony_strip(t);
