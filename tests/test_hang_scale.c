@@ -222,6 +222,37 @@ static void one_behind(struct timed *m, int64_t n)
 					  : "8(world:all_reduce) world:all_reduce?");
 }
 
+static void a_third_behind(struct timed *m, int64_t n)
+{
+	case_group(&m->c, "world", "0", "default_pg", NULL);
+	for (int64_t rank = 0; rank < n; rank++)
+		timed_dump(m, rank,
+			   rank % 3 ? "8(world:all_reduce) world:all_reduce?"
+				    : "8(world:all_reduce)");
+}
+
+static void one_leaves(struct timed *m, int64_t n)
+{
+	case_group(&m->c, "world", "0", "default_pg", NULL);
+	case_group(&m->c, "fsdp", "1", "fsdp", NULL);
+	for (int64_t rank = 0; rank < n; rank++)
+		timed_dump(
+		    m, rank,
+		    rank == BEHIND
+			? "world:barrier 4(fsdp:all_gather fsdp:reduce_scatter) world:barrier?"
+			: "world:barrier 4(fsdp:all_gather fsdp:reduce_scatter) "
+			  "fsdp:all_gather?");
+}
+
+static void one_differs(struct timed *m, int64_t n)
+{
+	case_group(&m->c, "world", "0", "default_pg", NULL);
+	for (int64_t rank = 0; rank < n; rank++)
+		timed_dump(m, rank,
+			   rank == BEHIND ? "8(world:all_reduce) world:all_gather?"
+					  : "8(world:all_reduce) world:all_reduce?");
+}
+
 /* Each rank is in a group of eight neighbours and in one of all that are eight apart. */
 static void one_behind_in_many_groups(struct timed *m, int64_t n)
 {
@@ -242,6 +273,19 @@ static void one_behind_in_many_groups(struct timed *m, int64_t n)
 			   : rank / 8 == BEHIND / 8
 			       ? "4(tp:all_gather dp:all_reduce) tp:all_gather?"
 			       : "4(tp:all_gather dp:all_reduce) tp:all_gather dp:all_reduce?");
+	}
+}
+
+/* What each rank sends in an all_to_all is its own affair. */
+static void own_sizes(struct timed *m, int64_t n)
+{
+	case_group(&m->c, "world", "0", "default_pg", NULL);
+	for (int64_t rank = 0; rank < n; rank++) {
+		char calls[96];
+
+		snprintf(calls, sizeof(calls), "8(world:all_to_all/%d>%d) %s", (int)rank + 1,
+			 (int)rank + 2, rank == BEHIND ? "" : "world:all_reduce?");
+		timed_dump(m, rank, calls);
 	}
 }
 
@@ -266,12 +310,31 @@ static void ranks_behind_cost_no_more_than_their_number(void **state)
 {
 	(void)state;
 	assert_linear(one_behind, "1000");
+	assert_linear(a_third_behind, NULL);
+}
+
+static void a_cycle_costs_no_more_than_its_ranks(void **state)
+{
+	(void)state;
+	assert_linear(one_leaves, "1000");
+}
+
+static void a_difference_costs_no_more_than_its_ranks(void **state)
+{
+	(void)state;
+	assert_linear(one_differs, "1000");
 }
 
 static void groups_cost_no_more_than_their_number(void **state)
 {
 	(void)state;
 	assert_linear(one_behind_in_many_groups, "1000");
+}
+
+static void sizes_of_its_own_cost_a_rank_no_more(void **state)
+{
+	(void)state;
+	assert_linear(own_sizes, "1000");
 }
 
 static void lines_and_stacks_cost_no_more_than_their_number(void **state)
@@ -290,7 +353,10 @@ int main(void)
 		cmocka_unit_test(recordings_are_told_apart_in_any_order),
 		cmocka_unit_test(failures_are_written_alike_in_any_order),
 		cmocka_unit_test(ranks_behind_cost_no_more_than_their_number),
+		cmocka_unit_test(a_cycle_costs_no_more_than_its_ranks),
+		cmocka_unit_test(a_difference_costs_no_more_than_its_ranks),
 		cmocka_unit_test(groups_cost_no_more_than_their_number),
+		cmocka_unit_test(sizes_of_its_own_cost_a_rank_no_more),
 		cmocka_unit_test(lines_and_stacks_cost_no_more_than_their_number),
 	};
 

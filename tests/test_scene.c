@@ -133,6 +133,7 @@ static void no_files_are_no_scene(void **state)
 	case_scene(&c);
 	assert_false(c.scene.any);
 	assert_int_equal(c.scene.ranks.n, 0);
+	assert_int_equal(c.scene.world_size, -1);
 	case_done(&c);
 }
 
@@ -558,6 +559,32 @@ static void gpus_that_do_not_fit_the_world_are_no_ranks(void **state)
 	case_done(&c);
 }
 
+static void a_greeting_says_whose_gpu_it_is(void **state)
+{
+	struct hang_case c;
+	struct testimony *t = NULL;
+	struct saying *s;
+
+	(void)state;
+	case_new(&c);
+	t = log_file(&c);
+	for (int64_t rank = 0; rank < 2; rank++) {
+		s = says(t, SAY_HELLO, rank, NULL);
+		s->gpu = 1 - rank;
+		s->host = told(t, "node-a");
+	}
+	t = case_file(&c, WITNESS_POWER, "nvidia-smi", -1);
+	t->host = told(t, "node-a");
+	gpu_draws(t, 0, 100, 1);
+	gpu_draws(t, 1, 100, 1);
+	case_scene(&c);
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(c.scene.gpus.v[i].row, 1 - c.scene.gpus.v[i].series->index);
+		assert_false(c.scene.gpus.v[i].assumed);
+	}
+	case_done(&c);
+}
+
 /* --- counts --- */
 
 static void counted(struct testimony *t, uint32_t group, int64_t rank, int64_t pid)
@@ -656,6 +683,7 @@ int main(void)
 		cmocka_unit_test(a_stack_of_python_outweighs_the_kernels),
 		cmocka_unit_test(gpus_in_order_are_assumed_to_be_the_ranks),
 		cmocka_unit_test(gpus_that_do_not_fit_the_world_are_no_ranks),
+		cmocka_unit_test(a_greeting_says_whose_gpu_it_is),
 		cmocka_unit_test(the_largest_communicator_is_the_world),
 		cmocka_unit_test(counts_of_two_moments_are_linked),
 	};
