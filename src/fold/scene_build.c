@@ -252,9 +252,10 @@ void scene_build(struct scene *s, const struct standings *st, const struct scene
 	settle_lines(&b);
 	build_gpus(&b); /* by what lines and counters say of ranks */
 	settle_stacks(&b);
+	build_counters(&b);
 	find_conflicts(&b);
-	s->any =
-	    s->n_dumps || s->stacks.n || s->sayings.n || s->progress.n || s->gpus.n || s->counts.n;
+	s->any = s->n_dumps || s->stacks.n || s->sayings.n || s->progress.n || s->gpus.n ||
+		 s->counts.n || s->counters.n;
 	free(b.signature);
 	free(b.group);
 	free(b.view);

@@ -50,3 +50,4 @@ void build_stacks(struct building *b);
 void settle_stacks(struct building *b);
 void build_gpus(struct building *b);
 void build_counts(struct building *b);
+void build_counters(struct building *b);

@@ -2,6 +2,7 @@
 /* scene_things.c - stacks, GPUs and counters of communicators, tied to ranks. */
 #include "fold/scene_inside.h"
 
+#include <math.h>
 #include <stdio.h>
 
 /* --- stacks --- */
@@ -284,4 +285,74 @@ void build_counts(struct building *b)
 	}
 	order_counts(s);
 	tie_counts(s);
+}
+
+/* --- counters of network ports --- */
+
+/* Counters that stand still on a sound port. Waits and bytes rise on any. */
+static bool means_trouble(const char *name)
+{
+	static const char *const words[] = {
+		"symbol_error",	    "link_downed",    "link_error_recovery", "local_link_integrity",
+		"excessive_buffer", "rcv_errors",     "rcv_remote_physical", "xmit_discards",
+		"out_of_sequence",  "packet_seq_err", "local_ack_timeout",   "rnr_nak_retry",
+		"req_cqe_error",    "resp_cqe_error", "roce_adp_retrans",    "rx_crc_errors",
+		"rx_errors",	    "carrier_errors", "phy_raw_errors",	     "pcie_replay",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (strcasestr(name, words[i]))
+			return true;
+	return false;
+}
+
+/* The same counter in two files, each read once: what lies between is the rise. */
+static void join_readings(struct scene *s)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < s->counters.n; i++) {
+		struct scene_counter *c = &s->counters.v[i];
+		size_t at = 0;
+
+		while (at < kept &&
+		       (s->counters.v[at].host != c->host ||
+			s->counters.v[at].device != c->device || s->counters.v[at].name != c->name))
+			at++;
+		if (at == kept) {
+			s->counters.v[kept++] = *c;
+		} else if (c->once && s->counters.v[at].once) {
+			s->counters.v[at].rise = fabs(c->rise - s->counters.v[at].rise);
+			s->counters.v[at].once = false;
+		}
+	}
+	s->counters.n = kept;
+}
+
+/* A value that was read once may be years old: only those that rose count as risen. */
+void build_counters(struct building *b)
+{
+	struct scene *s = b->s;
+
+	for (size_t i = 0; i < b->n; i++) {
+		const struct testimony *t = b->parts[i].t;
+
+		for (size_t k = 0; k < t->counters.n; k++) {
+			const struct counter *c = &t->counters.v[k];
+			bool once = c->seen < 2;
+			double rise = once ? c->last : c->last - c->first;
+
+			if (!(rise > 0) || !means_trouble(intern_get(&t->names, c->name)))
+				continue;
+			*vec_push(&s->counters) = (struct scene_counter){
+				.host =
+				    scene_name(s, &t->names, c->host != NO_ID ? c->host : t->host),
+				.device = scene_name(s, &t->names, c->device),
+				.name = scene_name(s, &t->names, c->name),
+				.rise = rise,
+				.once = once,
+			};
+		}
+	}
+	join_readings(s);
 }

@@ -81,6 +81,15 @@ static bool no_process(const struct hang *h, uint32_t row)
 	return 2 * (others + 1) > h->s->ranks.n;
 }
 
+int64_t gpu_xid(const struct hang *h, uint32_t row)
+{
+	for (size_t i = 0; i < h->s->gpus.n; i++)
+		if (h->s->gpus.v[i].row == row && !h->s->gpus.v[i].assumed &&
+		    h->s->gpus.v[i].series->xid > 0)
+			return h->s->gpus.v[i].series->xid;
+	return -1;
+}
+
 /* The last thing that the log is about, where no rank has a line of its own about it. */
 static bool log_is_about(const struct hang *h, enum saying_kind kind, uint32_t row)
 {
@@ -153,6 +162,8 @@ static enum cause cause_of_rank(const struct hang *h, const struct breach *b, ui
 		*detail = "compile";
 		return CAUSE_HOST_STALL;
 	}
+	if (gpu_xid(h, row) > 0)
+		return CAUSE_GPU_ERROR;
 	if (h->near_end)
 		return CAUSE_UNEVEN_STEPS;
 	return CAUSE_MISSING_RANK;
@@ -190,16 +201,25 @@ static bool all_have_come(const struct hang *h, const struct breach *b)
 	return g->members_known && !h->s->folded;
 }
 
+/* Errors of a port rose between two readings. */
+static bool port_errors(const struct hang *h)
+{
+	for (size_t i = 0; i < h->s->counters.n; i++)
+		if (!h->s->counters.v[i].once && h->s->counters.v[i].rise > 0)
+			return true;
+	return false;
+}
+
 static void cause_of_stuck(const struct hang *h, struct breach *b)
 {
 	const struct scene_saying *gpu = first_of(h, SAY_GPU_ERROR);
 	const struct scene_saying *net = first_of(h, SAY_NETWORK_ERROR);
 	const struct scene_saying *said = gpu ? gpu : net;
 
-	b->cause = gpu			 ? CAUSE_GPU_ERROR
-		   : net		 ? CAUSE_NETWORK_ERROR
-		   : all_have_come(h, b) ? CAUSE_COLLECTIVE_STUCK
-					 : CAUSE_UNKNOWN;
+	b->cause = gpu			   ? CAUSE_GPU_ERROR
+		   : net || port_errors(h) ? CAUSE_NETWORK_ERROR
+		   : all_have_come(h, b)   ? CAUSE_COLLECTIVE_STUCK
+					   : CAUSE_UNKNOWN;
 	if (gpu && said->row != NO_ID)
 		*vec_push(&b->culprits) = said->row;
 }

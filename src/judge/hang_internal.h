@@ -137,6 +137,7 @@ void breach_of_stacks(struct hang *h);
 void breach_of_power(struct hang *h);
 /* hang_cause.c */
 void find_cause(struct hang *h, struct breach *b);
+int64_t gpu_xid(const struct hang *h, uint32_t row); /* last XID of the rank's own GPU; -1 */
 void split_by_cause(struct hang *h);
 /* hang_words.c */
 void write_findings(struct hang *h);

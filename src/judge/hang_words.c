@@ -169,6 +169,10 @@ static void prove_rank(struct hang *h, struct finding *f, const struct breach *b
 		prove(h, f, "log",
 		      report_printf(h->r, "%s said: %s", who(h, &row, 1),
 				    name(h, l->left_said->s.text)));
+	if (gpu_xid(h, row) > 0)
+		prove(h, f, "power",
+		      report_printf(h->r, "the GPU of %s reports XID %" PRId64, who(h, &row, 1),
+				    gpu_xid(h, row)));
 	if (l->shape == SHAPE_IDLE)
 		prove(h, f, "power",
 		      report_printf(h->r, "the GPU of %s does nothing", who(h, &row, 1)));
@@ -218,6 +222,20 @@ static void prove_log(struct hang *h, struct finding *f)
 		      report_printf(h->r,
 				    "it stopped at step %" PRId64 " of %" PRId64 ", near the end",
 				    h->last_step, h->total_steps));
+}
+
+static void prove_ports(struct hang *h, struct finding *f)
+{
+	for (size_t i = 0; i < h->s->counters.n && i < 8; i++) {
+		const struct scene_counter *c = &h->s->counters.v[i];
+
+		prove(h, f, "counters",
+		      report_printf(h->r, "%s%s%s %s: %.0f%s", name(h, c->host),
+				    c->host == NO_ID ? "" : " ", name(h, c->device),
+				    name(h, c->name), c->rise,
+				    c->once ? ", read once: nothing tells since when"
+					    : " more in the second reading"));
+	}
 }
 
 /* --- the sentence --- */
@@ -475,6 +493,8 @@ static void write_finding(struct hang *h, const struct breach *b)
 	for (size_t i = 0; i < b->culprits.n && i < 8; i++)
 		prove_rank(h, f, b, b->culprits.v[i]);
 	prove_log(h, f);
+	if (b->ground == GROUND_STUCK || b->cause == CAUSE_NETWORK_ERROR)
+		prove_ports(h, f);
 	advise(h, f, b);
 	set_times(h, f, b);
 	finding_set_id(f, h->r->job);

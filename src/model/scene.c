@@ -68,6 +68,7 @@ void scene_done(struct scene *s)
 	free(s->progress.v);
 	free(s->gpus.v);
 	free(s->counts.v);
+	free(s->counters.v);
 	free(s->files.v);
 	free(s->said.v);
 	intern_done(&s->names);

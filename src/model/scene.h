@@ -123,6 +123,12 @@ struct scene_count { /* RAS and Inspector, by communicator and moment */
 	bool latest;	 /* of the communicator's last moment */
 };
 
+struct scene_counter { /* of a network port: one that means trouble, and rose */
+	uint32_t host, device, name;
+	double rise; /* between the first and the last reading; the value itself if read once */
+	bool once;
+};
+
 enum scene_moved { MOVED_UNKNOWN, MOVED_NO, MOVED_YES };
 
 struct scene {
@@ -138,6 +144,7 @@ struct scene {
 	VEC(struct scene_progress) progress;
 	VEC(struct scene_gpu) gpus;
 	VEC(struct scene_count) counts;
+	VEC(struct scene_counter) counters;
 	VEC(const struct testimony *) files; /* logs and events */
 	uint32_t n_dumps, n_recordings;
 	bool gloo;		/* dumps of Gloo: no send and recv in them */
