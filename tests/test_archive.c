@@ -223,7 +223,7 @@ static void mixed_tar(struct buf *tar)
 
 static const char mixed_lines[] = "trace run/rank1.json\n  event a\n  end 0, 1 events\n"
 				  "trace run/rank0.json.gz\n  event a\n  end 0, 1 events\n"
-				  "other run/notes.txt: a text file of no known kind\n"
+				  "other run/notes.txt: no trace and no step record\n"
 				  "said run/empty.json: an empty file\n"
 				  "said run/inner.tar: an archive inside an archive: not opened\n"
 				  "records run/steps.lks\n  12 bytes, the first is L\n"

@@ -89,7 +89,8 @@ static void kind_is_told_from_the_content(void **state)
 		{ "f.json.gz", "{\"traceEvents\": []}", INPUT_KINETO },
 		{ "g.json", "LKSTEP1\n\001", INPUT_LKS },
 		{ "h.json", "PK\003\004", INPUT_ARCHIVE },
-		{ "i.pt.trace.json", "hello", INPUT_OTHER },
+		{ "i.pt.trace.json", "hello", INPUT_WITNESS }, /* any text may be a log */
+		{ "j", "\001\002 bytes", INPUT_OTHER },
 	};
 	struct survey s;
 

@@ -691,25 +691,28 @@ static void log_close(struct log *g)
  */
 static void rank_of_file(struct testimony *t, const char *path)
 {
+	const char *slash = strrchr(path, '/');
 	int64_t rank = survey_rank_of_name(path);
+	bool sure = rank >= 0 && strcasestr(slash ? slash : path, "rank");
 
 	if (rank < 0)
 		rank = rank_of_folder(path);
-	for (size_t i = 0; i < t->sayings.n && rank >= 0; i++)
+	for (size_t i = 0; i < t->sayings.n && rank >= 0 && !sure; i++)
 		if (said_by_rank(t->sayings.v[i].kind) && t->sayings.v[i].rank >= 0 &&
 		    t->sayings.v[i].rank != rank)
 			rank = -1;
-	for (size_t i = 0; i < t->progress.n && rank >= 0; i++)
+	for (size_t i = 0; i < t->progress.n && rank >= 0 && !sure; i++)
 		if (t->progress.v[i].rank >= 0 && t->progress.v[i].rank != rank)
 			rank = -1;
 	t->rank = rank;
 	if (rank < 0)
 		return;
 	for (size_t i = 0; i < t->sayings.n; i++)
-		if (said_by_rank(t->sayings.v[i].kind))
+		if (said_by_rank(t->sayings.v[i].kind) && t->sayings.v[i].rank < 0)
 			t->sayings.v[i].rank = rank;
 	for (size_t i = 0; i < t->progress.n; i++)
-		t->progress.v[i].rank = rank;
+		if (t->progress.v[i].rank < 0)
+			t->progress.v[i].rank = rank;
 	for (size_t i = 0; i < t->status.n; i++)
 		t->status.v[i].rank = t->status.v[i].rank < 0 ? rank : t->status.v[i].rank;
 }

@@ -159,6 +159,8 @@ static int read_member(void *user, const char *name, input_source_fn source, voi
 	in = input_of_source(source_replay, &replay);
 	if (found.kind == INPUT_KINETO)
 		r = read_trace(a->client, path, in, NULL);
+	else if (found.kind == INPUT_WITNESS && !a->client->witness)
+		a->client->other(a->client->user, path, "no trace and no step record", false);
 	else if (found.kind == INPUT_WITNESS)
 		r = read_witness(a->client, path, in, found.format, NULL);
 	else
