@@ -68,6 +68,20 @@ static void an_operation_finished_elsewhere_is_not_waited_in(void **state)
 	case_done(&c);
 }
 
+/* The root of a broadcast leaves before the others have come: that says nothing of them. */
+static void a_root_that_has_finished_proves_nobody_elses_arrival(void **state)
+{
+	struct hang_case c;
+
+	(void)state;
+	world_of(&c, "[0, 1, 2, 3]");
+	dump(&c, 0, "2(world:all_reduce) world:broadcast");
+	dumps(&c, 1, 2, "2(world:all_reduce) world:broadcast?");
+	dump(&c, 3, "2(world:all_reduce)");
+	assert_named(&c, VERDICT_HUNG, CAUSE_MISSING_RANK, "3");
+	case_done(&c);
+}
+
 /* Gloo leaves an operation "scheduled" when it is done; that it was retired counts. */
 static void what_is_retired_is_done_whatever_its_state_says(void **state)
 {
@@ -440,6 +454,23 @@ static void who_turns_the_order_of_two_groups_around_is_odd(void **state)
 	case_done(&c);
 }
 
+/* 0 waits for 2, 2 for 1, 1 for 0: rank 0 went on to C before A. */
+static void a_cycle_of_three_groups_names_the_leaver(void **state)
+{
+	struct hang_case c;
+
+	(void)state;
+	case_new(&c);
+	case_group(&c, "A", "1", "a", "[0, 1]");
+	case_group(&c, "B", "2", "b", "[1, 2]");
+	case_group(&c, "C", "3", "c", "[0, 2]");
+	dump(&c, 0, "3(A:all_reduce C:all_reduce) C:all_reduce?");
+	dump(&c, 1, "3(A:all_reduce B:all_reduce) A:all_reduce?");
+	dump(&c, 2, "3(B:all_reduce C:all_reduce) B:all_reduce?");
+	assert_named(&c, VERDICT_HUNG, CAUSE_COLLECTIVE_DESYNC, "0");
+	case_done(&c);
+}
+
 /* --- absence --- */
 
 static void an_absent_rank_is_named_where_its_peers_wait(void **state)
@@ -451,6 +482,20 @@ static void an_absent_rank_is_named_where_its_peers_wait(void **state)
 	dumps(&c, 0, 2, "2(world:all_reduce) world:all_reduce?");
 	assert_named(&c, VERDICT_HUNG, CAUSE_MISSING_RANK, "3");
 	assert_true(proves(case_finding(&c, 0), "nothing that was given is of rank 3"));
+	case_done(&c);
+}
+
+static void an_absent_one_of_a_pair_is_named_where_others_left_evidence(void **state)
+{
+	struct hang_case c;
+
+	(void)state;
+	case_new(&c);
+	case_group(&c, "tp0", "1", "mesh_tp", "[0, 1]");
+	case_group(&c, "tp1", "2", "mesh_tp", "[2, 3]");
+	dumps(&c, 0, 1, "2(tp0:all_reduce)");
+	dump(&c, 2, "2(tp1:all_reduce) tp1:all_reduce?");
+	assert_named(&c, VERDICT_HUNG, CAUSE_MISSING_RANK, "3");
 	case_done(&c);
 }
 
@@ -660,6 +705,7 @@ int main(void)
 		cmocka_unit_test(that_it_hangs_is_said_to_be_assumed),
 		cmocka_unit_test(a_later_retirement_is_not_behind),
 		cmocka_unit_test(an_operation_finished_elsewhere_is_not_waited_in),
+		cmocka_unit_test(a_root_that_has_finished_proves_nobody_elses_arrival),
 		cmocka_unit_test(what_is_retired_is_done_whatever_its_state_says),
 		cmocka_unit_test(first_unfinished_operation_counts_across_groups),
 		cmocka_unit_test(of_several_pending_operations_the_lowest_counts),
@@ -684,7 +730,9 @@ int main(void)
 		cmocka_unit_test(a_cycle_of_groups_names_the_leaver),
 		cmocka_unit_test(whoever_leaves_near_the_end_had_fewer_steps),
 		cmocka_unit_test(who_turns_the_order_of_two_groups_around_is_odd),
+		cmocka_unit_test(a_cycle_of_three_groups_names_the_leaver),
 		cmocka_unit_test(an_absent_rank_is_named_where_its_peers_wait),
+		cmocka_unit_test(an_absent_one_of_a_pair_is_named_where_others_left_evidence),
 		cmocka_unit_test(a_lost_dump_is_not_blamed_if_one_that_was_seen_explains_it),
 		cmocka_unit_test(an_empty_dump_is_no_absence),
 		cmocka_unit_test(what_a_cut_dump_lacks_proves_nothing),
