@@ -417,7 +417,112 @@ static void a_crash_without_a_culprit_blames_nobody(void **state)
 	text = as_text(&r, "hang");
 	assert_columns(text);
 	assert_non_null(strstr(text, "CRASHED: nobody can be named; ranks 0-6 went down"));
-	assert_non_null(strstr(text, "Act: nothing to be done"));
+	assert_non_null(strstr(text, "Cause: unknown: ")); /* nobody is sure of not knowing */
+	assert_non_null(strstr(text, "Act: gather what is not given"));
+	end(&r, &job);
+}
+
+/* The first lines of a hang as make_hung() makes it, after `change`; malloc'd. */
+static char *first_lines(void (*change)(struct report *r, struct finding *f))
+{
+	struct report r;
+	struct job job;
+	_cleanup_free_ char *text = NULL;
+	const char *blank;
+
+	make_hung(&r, &job);
+	change(&r, &r.findings.v[0]);
+	text = as_text(&r, "hang");
+	assert_columns(text);
+	blank = strstr(text, "\n\n");
+	assert_non_null(blank);
+	end(&r, &job);
+	return xasprintf("%.*s", (int)(blank - text), text);
+}
+
+static void preempt(struct report *r, struct finding *f)
+{
+	r->verdict = VERDICT_CRASHED;
+	f->kind = KIND_CRASH;
+	f->cause = CAUSE_PREEMPTED;
+	f->cause_detail = "preempted";
+	f->culprits.n = 0;
+	f->victims = NULL;
+	f->action = "wait";
+}
+
+static void lose_a_rank(struct report *r, struct finding *f)
+{
+	r->job->ranks[7].absent = true;
+	f->cause = CAUSE_MISSING_RANK;
+	f->action = "none";
+}
+
+static void save_for_long(struct report *r, struct finding *f)
+{
+	(void)r;
+	f->cause = CAUSE_CHECKPOINT;
+	f->action = "wait";
+}
+
+static void quote_an_error(struct report *r, struct finding *f)
+{
+	(void)r;
+	f->summary =
+	    "rank 7 failed first: RuntimeError: [enforce fail at "
+	    "/__w/pytorch/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:456] "
+	    "op.preamble.length "
+	    "<= op.nbytes. 512 vs 320. Received data size doesn't match expected size. Is there a "
+	    "distributed collective mismatch in your code?";
+}
+
+static void live_on_localhost(struct report *r, struct finding *f)
+{
+	(void)r;
+	f->hosts.n = 0;
+	*vec_push(&f->hosts) = "localhost";
+}
+
+/* Whoever is woken by the first lines must know whether it was the right one to wake. */
+static void an_act_fits_its_cause(void **state)
+{
+	static const struct {
+		void (*change)(struct report *r, struct finding *f);
+		const char *has, *has_not;
+	} cases[] = {
+		{ preempt, "CRASHED: no rank broke it", "nobody can be named" },
+		{ preempt, "Cause: preempted, ", "(preempted)" },
+		{ preempt, "Act: wait: nothing is broken", "find out" },
+		{ lose_a_rank, "Act: find out what rank 7 does, before", "nothing" },
+		{ save_for_long, "Act: wait: for whoever owns the storage", "nothing is broken" },
+		{ quote_an_error, "op.nbytes. 512 vs 320.", "third_party/gloo/gloo" },
+		{ live_on_localhost, "HUNG: rank 7 (GPU 3) makes", "localhost" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_free_ char *text = first_lines(cases[i].change);
+
+		if (!strstr(text, cases[i].has) || strstr(text, cases[i].has_not))
+			fail_msg("'%s', and not '%s', should be in:\n%s", cases[i].has,
+				 cases[i].has_not, text);
+	}
+}
+
+/* A rank of which nothing was given is not among those read. */
+static void a_rank_of_which_nothing_is_given_is_not_counted_as_read(void **state)
+{
+	struct report r;
+	struct job job;
+	_cleanup_free_ char *text = NULL;
+
+	(void)state;
+	make_hung(&r, &job);
+	job.world_size = 8;
+	lose_a_rank(&r, &r.findings.v[0]);
+	text = as_text(&r, "hang");
+	assert_non_null(strstr(text, "7 of 8 ranks"));
+	assert_non_null(strstr(text, "Not given: rank 7"));
 	end(&r, &job);
 }
 
@@ -615,6 +720,8 @@ int main(void)
 		cmocka_unit_test(nothing_usable_is_no_zero),
 		cmocka_unit_test(a_hang_is_answered_in_three_lines),
 		cmocka_unit_test(a_crash_without_a_culprit_blames_nobody),
+		cmocka_unit_test(an_act_fits_its_cause),
+		cmocka_unit_test(a_rank_of_which_nothing_is_given_is_not_counted_as_read),
 		cmocka_unit_test(many_ranks_stay_on_one_screen),
 		cmocka_unit_test(names_from_traces_cannot_steer_the_terminal),
 		cmocka_unit_test(of_many_ranks_the_suspects_are_listed),

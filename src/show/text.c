@@ -311,7 +311,7 @@ static bool has_steps(const struct report *r)
 	return !r->inputs.n;
 }
 
-static void add_totals(struct line *l, const struct text *t)
+static void add_totals(struct line *l, const struct text *t, size_t n_seen)
 {
 	const struct report *r = t->r;
 	uint64_t kernels = 0, collectives = 0;
@@ -321,12 +321,12 @@ static void add_totals(struct line *l, const struct text *t)
 		kernels += t->job->ranks[row].kernels;
 		collectives += t->job->ranks[row].collectives;
 	}
-	line_add(l, "%s", page_count(t->job->n_ranks, n));
+	line_add(l, "%s", page_count(n_seen, n));
 	if (t->job->world_size > 0)
 		line_add(l, " of %s %s", page_count((uint64_t)t->job->world_size, n),
 			 plural((uint64_t)t->job->world_size, "rank", "ranks"));
 	else
-		line_add(l, " %s", plural(t->job->n_ranks, "rank", "ranks"));
+		line_add(l, " %s", plural(n_seen, "rank", "ranks"));
 	if (t->job->first_step >= 0 && t->job->first_step == t->job->last_step)
 		line_add(l, ", step %" PRId64, t->job->first_step);
 	else if (t->job->first_step >= 0)
@@ -357,7 +357,7 @@ static void show_nothing(const struct text *t, const struct coverage *c)
 			  r->headline ? r->headline : "nothing wrong in what was given");
 	}
 	if (t->job->n_ranks) {
-		add_totals(&l, t);
+		add_totals(&l, t, c->n_seen);
 		page_text(&t->page, PAGE_HEAD, "Looked at: ", 6, line_end(&l));
 	}
 	if (c->n_missing)
@@ -501,7 +501,7 @@ static void show_read(const struct text *t, const struct coverage *c, bool total
 		bytes += r->inputs.v[i].bytes;
 	page_head(&t->page, "Read");
 	if (totals) {
-		add_totals(&l, t);
+		add_totals(&l, t, c->n_seen);
 		page_text(&t->page, PAGE_PLAIN, "  ", 4, line_end(&l));
 		line_done(&l);
 	}

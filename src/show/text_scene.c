@@ -117,12 +117,13 @@ static void show_group(const struct text *t, const struct report_group *g)
 	struct line l = { 0 };
 
 	line_name(&l, "group ", g->group, GROUP_COLUMNS);
-	if (g->desc && strcmp(g->desc, g->group))
+	/* "undefined" is what PyTorch writes where a program gave none. */
+	if (g->desc && strcmp(g->desc, g->group) && strcmp(g->desc, "undefined"))
 		line_name(&l, " ", g->desc, GROUP_COLUMNS);
 	if (g->members && *g->members) {
 		_cleanup_free_ char *set = set_name(g->members, GROUP_COLUMNS);
 
-		line_add(&l, ", ranks %s", set);
+		line_add(&l, ", %s %s", strpbrk(set, ",-") ? "ranks" : "rank", set);
 	}
 	if (g->last_common >= 0)
 		line_add(&l, ": all called alike up to #%" PRId64, g->last_common);
@@ -302,7 +303,7 @@ static void show_shape(const struct text *t, const struct report_gpu *const *v, 
 	if (isfinite(power.low) && isfinite(limit.low))
 		add_spread(&l, " of ", &limit, 1, " W");
 	else if (isfinite(power.low))
-		line_add(&l, " W");
+		line_add(&l, " W, limit not given");
 	add_spread(&l, l.b.len ? ", " : "", &use, 100, " % busy");
 	add_spread(&l, l.b.len ? "; before it was " : "it was ", &before, 1, " W");
 	page_text(&t->page, PAGE_PLAIN, lead, strlen(lead), line_end(&l));
