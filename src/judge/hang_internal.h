@@ -139,8 +139,15 @@ void breach_of_power(struct hang *h);
 void find_cause(struct hang *h, struct breach *b);
 int64_t gpu_xid(const struct hang *h, uint32_t row); /* last XID of the rank's own GPU; -1 */
 void split_by_cause(struct hang *h);
+/* hang_proof.c */
+void prove_breach(struct hang *h, struct finding *f, const struct breach *b);
 /* hang_words.c */
 void write_findings(struct hang *h);
+const char *hang_name(const struct hang *h, uint32_t id);		    /* "" for NO_ID */
+const char *hang_who(struct hang *h, const uint32_t *rows, size_t n); /* "rank 3", "ranks 0-2" */
+const char *hang_op(struct hang *h, uint32_t signature);		    /* "barrier" */
+const char *hang_group(struct hang *h, uint32_t group);
+const char *hang_doing(struct hang *h, uint32_t row); /* what its stack is doing */
 /* hang_table.c: groups, stacks and power in the report */
 void write_tables(struct hang *h);
 

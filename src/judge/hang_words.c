@@ -17,7 +17,7 @@ const char *hang_ranks(struct hang *h, const uint32_t *rows, size_t n)
 	return report_rank_set(h->r, own, n);
 }
 
-static const char *who(struct hang *h, const uint32_t *rows, size_t n)
+const char *hang_who(struct hang *h, const uint32_t *rows, size_t n)
 {
 	const char *set = hang_ranks(h, rows, n);
 
@@ -26,12 +26,12 @@ static const char *who(struct hang *h, const uint32_t *rows, size_t n)
 	return report_printf(h->r, "ranks %s", set);
 }
 
-static const char *name(const struct hang *h, uint32_t id)
+const char *hang_name(const struct hang *h, uint32_t id)
 {
 	return id == NO_ID ? "" : intern_get(&h->s->names, id);
 }
 
-static const char *op_words(struct hang *h, uint32_t signature)
+const char *hang_op(struct hang *h, uint32_t signature)
 {
 	char buf[160];
 
@@ -42,18 +42,18 @@ static const char *op_words(struct hang *h, uint32_t signature)
 	    signature_words(&h->s->names, &h->s->signatures.v[signature], buf, sizeof(buf)));
 }
 
-static const char *group_words(struct hang *h, uint32_t group)
+const char *hang_group(struct hang *h, uint32_t group)
 {
 	const struct scene_group *g = group == NO_ID ? NULL : &h->s->groups.v[group];
 
-	if (!g || (!*name(h, g->name) && !*name(h, g->desc)))
+	if (!g || (!*hang_name(h, g->name) && !*hang_name(h, g->desc)))
 		return "the group of all ranks";
-	if (!*name(h, g->desc) || !strcmp(name(h, g->desc), "undefined"))
-		return report_printf(h->r, "group %s", name(h, g->name));
-	return report_printf(h->r, "group %s (%s)", name(h, g->desc), name(h, g->name));
+	if (!*hang_name(h, g->desc) || !strcmp(hang_name(h, g->desc), "undefined"))
+		return report_printf(h->r, "group %s", hang_name(h, g->name));
+	return report_printf(h->r, "group %s (%s)", hang_name(h, g->desc), hang_name(h, g->name));
 }
 
-static const char *doing_words(struct hang *h, uint32_t row)
+const char *hang_doing(struct hang *h, uint32_t row)
 {
 	const struct scene_stack *k = &h->s->stacks.v[h->s->ranks.v[row].stack];
 	char buf[240];
@@ -62,189 +62,13 @@ static const char *doing_words(struct hang *h, uint32_t row)
 			     doing_text(&h->look[row].doing, &k->of->names, buf, sizeof(buf)));
 }
 
-static void prove(struct hang *h, struct finding *f, const char *source, const char *text)
-{
-	(void)h;
-	*vec_push(&f->evidence) = (struct evidence){
-		.text = text, .value = NAN, .expected = NAN, .unit = NULL, .source = source
-	};
-}
-
-/* --- what the others wait in --- */
-
-static void prove_place(struct hang *h, struct finding *f, const struct breach *b)
-{
-	const struct scene_group *g = &h->s->groups.v[b->group];
-	VEC(uint32_t) waiting = { 0 };
-	const char *source = "log";
-
-	for (size_t i = 0; i < g->members.n; i++)
-		if (g->members.v[i].waits && g->members.v[i].wait.seq == b->seq) {
-			*vec_push(&waiting) = g->members.v[i].row;
-			source = g->members.v[i].source == MEMBER_DUMP ? "flight-recorder" : source;
-		}
-	if (waiting.n)
-		prove(h, f, source,
-		      report_printf(h->r, "%s wait%s in %s, sequence number %" PRId64 " of %s",
-				    who(h, waiting.v, waiting.n), waiting.n == 1 ? "s" : "",
-				    op_words(h, b->signature), b->seq, group_words(h, b->group)));
-	free(waiting.v);
-}
-
-static void prove_sides(struct hang *h, struct finding *f, const struct breach *b)
-{
-	const struct scene_conflict *c = b->conflict;
-
-	for (size_t i = 0; i < c->sides.n && i < 6; i++)
-		prove(h, f, "flight-recorder",
-		      report_printf(h->r, "%s called %s as number %" PRId64 " of %s",
-				    who(h, c->sides.v[i].rows.v, c->sides.v[i].rows.n),
-				    op_words(h, c->sides.v[i].signature), c->seq,
-				    group_words(h, b->group)));
-}
-
-static void prove_standing(struct hang *h, struct finding *f, const struct breach *b, uint32_t row)
-{
-	const struct scene_member *m =
-	    b->group == NO_ID ? NULL : scene_member(&h->s->groups.v[b->group], row);
-	const struct scene_rank *r = &h->s->ranks.v[row];
-
-	if (m && m->source != MEMBER_ABSENT && m->enqueued >= 0 && m->enqueued < b->seq)
-		prove(h, f, m->source == MEMBER_DUMP ? "flight-recorder" : "log",
-		      report_printf(
-			  h->r, "%s had begun only number %" PRId64 " there%s%s%s", who(h, &row, 1),
-			  m->enqueued,
-			  m->signalled ? ", and was told to dump by another rank: it had not "
-					 "timed out itself"
-				       : "",
-			  m->last_signature != NO_ID ? ", its last: " : "",
-			  m->last_signature != NO_ID ? op_words(h, m->last_signature) : ""));
-	if (r->wait_group != NO_ID && r->wait_group != b->group) {
-		const struct scene_member *w = scene_member(&h->s->groups.v[r->wait_group], row);
-
-		if (w && w->waits)
-			prove(h, f, "flight-recorder",
-			      report_printf(h->r, "%s waits in %s, number %" PRId64 " of %s%s",
-					    who(h, &row, 1), op_words(h, w->wait.signature),
-					    w->wait.seq, group_words(h, r->wait_group),
-					    r->habit == SCENE_HABIT_BROKEN
-						? ", which never followed there before"
-						: ""));
-	}
-	if (r->habit == SCENE_HABIT_BROKEN && r->usual != NO_ID)
-		prove(h, f, "flight-recorder",
-		      report_printf(h->r, "until then %s called %s at that point", who(h, &row, 1),
-				    op_words(h, r->usual)));
-}
-
-static const char *source_of_stack(const struct scene_stack *k)
-{
-	static const char *const tools[] = {
-		[STACK_PYSPY] = "py-spy",
-		[STACK_GDB] = "gdb",
-		[STACK_FAULTHANDLER] = "faulthandler",
-		[STACK_KERNEL] = "kernel",
-		[STACK_OTHER] = "stacks",
-	};
-
-	return tools[k->tool];
-}
-
-static void prove_rank(struct hang *h, struct finding *f, const struct breach *b, uint32_t row)
-{
-	const struct rank_look *l = &h->look[row];
-	const struct scene_rank *r = &h->s->ranks.v[row];
-
-	prove_standing(h, f, b, row);
-	if (l->has_stack)
-		prove(h, f, source_of_stack(&h->s->stacks.v[r->stack]),
-		      report_printf(h->r, "%s is %s", who(h, &row, 1), doing_words(h, row)));
-	if (l->failed)
-		prove(h, f, "log",
-		      report_printf(h->r, "%s said: %s", who(h, &row, 1),
-				    *name(h, l->failed->said->s.text)
-					? name(h, l->failed->said->s.text)
-					: saying_name(l->failed->said->s.kind)));
-	if (l->left_said)
-		prove(h, f, "log",
-		      report_printf(h->r, "%s said: %s", who(h, &row, 1),
-				    name(h, l->left_said->s.text)));
-	if (gpu_xid(h, row) > 0)
-		prove(h, f, "power",
-		      report_printf(h->r, "the GPU of %s reports XID %" PRId64, who(h, &row, 1),
-				    gpu_xid(h, row)));
-	if (l->shape == SHAPE_IDLE)
-		prove(h, f, "power",
-		      report_printf(h->r, "the GPU of %s does nothing", who(h, &row, 1)));
-	if (!r->witnesses)
-		prove(h, f, "absence",
-		      report_printf(h->r, "nothing that was given is of %s", who(h, &row, 1)));
-	else if (b->ground == GROUND_ABSENT)
-		prove(h, f, "absence",
-		      report_printf(h->r,
-				    "%s gave no dump and no watchdog line, though the others did",
-				    who(h, &row, 1)));
-}
-
-static void prove_log(struct hang *h, struct finding *f)
-{
-	for (size_t i = 0, n = 0; i < h->s->sayings.n && n < 3; i++) {
-		const struct scene_saying *y = &h->s->sayings.v[i];
-
-		if (y->s.kind != SAY_DESYNC_LAGGING && y->s.kind != SAY_NOT_JOINED)
-			continue;
-		if (y->s.kind == SAY_DESYNC_LAGGING && y->peer_row != NO_ID)
-			prove(h, f, "log",
-			      report_printf(h->r,
-					    "PyTorch's desync report: rank %" PRId64
-					    " finished collective %" PRId64
-					    " and never joined the next",
-					    y->s.peer, y->s.seq));
-		else
-			prove(h, f, "log", report_printf(h->r, "%s", name(h, y->s.text)));
-		n++;
-	}
-	for (size_t i = 0; i < h->s->sayings.n; i++) {
-		const struct scene_saying *y = &h->s->sayings.v[i];
-
-		if (y->s.kind != SAY_SAVE_BEGIN && y->s.kind != SAY_DATA_WORK &&
-		    y->s.kind != SAY_EPOCH_END)
-			continue;
-		if (f->evidence.n > 12)
-			break;
-		if (y->s.text != NO_ID &&
-		    (f->cause == CAUSE_CHECKPOINT || f->cause == CAUSE_DATA_STARVED ||
-		     f->cause == CAUSE_UNEVEN_STEPS))
-			prove(h, f, "log", report_printf(h->r, "the log: %s", name(h, y->s.text)));
-	}
-	if (h->near_end && h->total_steps > 0)
-		prove(h, f, "log",
-		      report_printf(h->r,
-				    "it stopped at step %" PRId64 " of %" PRId64 ", near the end",
-				    h->last_step, h->total_steps));
-}
-
-static void prove_ports(struct hang *h, struct finding *f)
-{
-	for (size_t i = 0; i < h->s->counters.n && i < 8; i++) {
-		const struct scene_counter *c = &h->s->counters.v[i];
-
-		prove(h, f, "counters",
-		      report_printf(h->r, "%s%s%s %s: %.0f%s", name(h, c->host),
-				    c->host == NO_ID ? "" : " ", name(h, c->device),
-				    name(h, c->name), c->rise,
-				    c->once ? ", read once: nothing tells since when"
-					    : " more in the second reading"));
-	}
-}
-
 /* --- the sentence --- */
 
 static const char *place_of(struct hang *h, const struct breach *b)
 {
 	if (b->signature == NO_ID)
-		return b->group == NO_ID ? "a collective" : group_words(h, b->group);
-	return report_printf(h->r, "%s of %s", op_words(h, b->signature), group_words(h, b->group));
+		return b->group == NO_ID ? "a collective" : hang_group(h, b->group);
+	return report_printf(h->r, "%s of %s", hang_op(h, b->signature), hang_group(h, b->group));
 }
 
 static const char *sentence_of_sides(struct hang *h, const struct breach *b)
@@ -261,7 +85,7 @@ static const char *sentence_of_sides(struct hang *h, const struct breach *b)
 		    h->r,
 		    "%s wait for each other, each in another operation, and nothing "
 		    "tells which of them left the order",
-		    who(h, b->culprits.v, b->culprits.n));
+		    hang_who(h, b->culprits.v, b->culprits.n));
 	if (!c) {
 		const struct scene_rank *r = &h->s->ranks.v[b->culprits.v[0]];
 		const struct scene_member *m =
@@ -270,25 +94,25 @@ static const char *sentence_of_sides(struct hang *h, const struct breach *b)
 			: scene_member(&h->s->groups.v[r->wait_group], b->culprits.v[0]);
 
 		return report_printf(h->r, "%s went into %s of %s while the others are in %s",
-				     who(h, b->culprits.v, b->culprits.n),
-				     m ? op_words(h, m->wait.signature) : "another operation",
-				     group_words(h, r->wait_group), place_of(h, b));
+				     hang_who(h, b->culprits.v, b->culprits.n),
+				     m ? hang_op(h, m->wait.signature) : "another operation",
+				     hang_group(h, r->wait_group), place_of(h, b));
 	}
 	return report_printf(
 	    h->r, "%s called %s where the others called %s (%s differs), number %" PRId64 " of %s",
-	    who(h, b->culprits.v, b->culprits.n), op_words(h, odd), op_words(h, b->signature),
-	    mismatch_name(c->kind), c->seq, group_words(h, b->group));
+	    hang_who(h, b->culprits.v, b->culprits.n), hang_op(h, odd), hang_op(h, b->signature),
+	    mismatch_name(c->kind), c->seq, hang_group(h, b->group));
 }
 
 static const char *sentence_of_behind(struct hang *h, const struct breach *b)
 {
-	const char *culprits = who(h, b->culprits.v, b->culprits.n);
+	const char *culprits = hang_who(h, b->culprits.v, b->culprits.n);
 	const struct rank_look *l = &h->look[b->culprits.v[0]];
 	bool many = b->culprits.n > 1;
 
 	if (l->has_stack)
 		return report_printf(h->r, "%s %s %s and never came to %s", culprits,
-				     many ? "are" : "is", doing_words(h, b->culprits.v[0]),
+				     many ? "are" : "is", hang_doing(h, b->culprits.v[0]),
 				     place_of(h, b));
 	if (b->cause == CAUSE_CHECKPOINT)
 		return report_printf(h->r,
@@ -309,8 +133,8 @@ static const char *sentence_of_behind(struct hang *h, const struct breach *b)
 
 static const char *sentence_of_failure(struct hang *h, const struct breach *b)
 {
-	const char *text = b->failure ? name(h, b->failure->said->s.text) : "";
-	const char *culprits = b->culprits.n ? who(h, b->culprits.v, b->culprits.n) : "the job";
+	const char *text = b->failure ? hang_name(h, b->failure->said->s.text) : "";
+	const char *culprits = b->culprits.n ? hang_who(h, b->culprits.v, b->culprits.n) : "the job";
 
 	if (b->cause == CAUSE_PREEMPTED)
 		return report_printf(h->r, "the job was ended from outside (%s)",
@@ -339,15 +163,15 @@ static const char *sentence(struct hang *h, const struct breach *b)
 		    b->seq, b->cause == CAUSE_UNKNOWN ? "; of the others nothing was given" : "");
 	case GROUND_STACK:
 		return report_printf(h->r, "%s %s %s, the others wait in a collective",
-				     who(h, b->culprits.v, b->culprits.n),
+				     hang_who(h, b->culprits.v, b->culprits.n),
 				     b->culprits.n == 1 ? "is" : "are",
-				     doing_words(h, b->culprits.v[0]));
+				     hang_doing(h, b->culprits.v[0]));
 	case GROUND_POWER:
 		return report_printf(h->r,
 				     "the GPU%s of %s do%s nothing while the others run at full "
 				     "utilization and little power, as a kernel does that waits",
 				     b->culprits.n == 1 ? "" : "s",
-				     who(h, b->culprits.v, b->culprits.n),
+				     hang_who(h, b->culprits.v, b->culprits.n),
 				     b->culprits.n == 1 ? "es" : "");
 	case GROUND_BEHIND:
 	case GROUND_ABSENT:
@@ -361,7 +185,7 @@ static const char *sentence(struct hang *h, const struct breach *b)
 
 static const char *host_of(struct hang *h, uint32_t row)
 {
-	return h->s->ranks.v[row].host == NO_ID ? NULL : name(h, h->s->ranks.v[row].host);
+	return h->s->ranks.v[row].host == NO_ID ? NULL : hang_name(h, h->s->ranks.v[row].host);
 }
 
 static void advise(struct hang *h, struct finding *f, const struct breach *b)
@@ -478,23 +302,15 @@ static void write_finding(struct hang *h, const struct breach *b)
 			*vec_push(&f->hosts) = report_printf(h->r, "%s", host);
 	}
 	if (b->group != NO_ID && !b->culprits.n)
-		*vec_push(&f->groups) = group_words(h, b->group);
+		*vec_push(&f->groups) = hang_group(h, b->group);
 	if (b->victims.n)
 		f->victims = hang_ranks(h, b->victims.v, b->victims.n);
 	if (b->signature != NO_ID)
-		f->where_collective = op_words(h, b->signature);
+		f->where_collective = hang_op(h, b->signature);
 	if (b->culprits.n && h->look[b->culprits.v[0]].has_stack)
 		f->where_phase = doing_name(h->look[b->culprits.v[0]].doing.doing);
 	f->summary = sentence(h, b);
-	if (b->conflict)
-		prove_sides(h, f, b);
-	else if (b->group != NO_ID && b->seq >= 0)
-		prove_place(h, f, b);
-	for (size_t i = 0; i < b->culprits.n && i < 8; i++)
-		prove_rank(h, f, b, b->culprits.v[i]);
-	prove_log(h, f);
-	if (b->ground == GROUND_STUCK || b->cause == CAUSE_NETWORK_ERROR)
-		prove_ports(h, f);
+	prove_breach(h, f, b);
 	advise(h, f, b);
 	set_times(h, f, b);
 	finding_set_id(f, h->r->job);

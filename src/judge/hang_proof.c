@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hang_proof.c - the evidence of a finding: each a sentence, with the kind of file that says it. */
+#include "judge/hang_internal.h"
+
+#include <math.h>
+
+static void prove(struct hang *h, struct finding *f, const char *source, const char *text)
+{
+	(void)h;
+	*vec_push(&f->evidence) = (struct evidence){
+		.text = text, .value = NAN, .expected = NAN, .unit = NULL, .source = source
+	};
+}
+
+/* --- what the others wait in --- */
+
+static void prove_place(struct hang *h, struct finding *f, const struct breach *b)
+{
+	const struct scene_group *g = &h->s->groups.v[b->group];
+	VEC(uint32_t) waiting = { 0 };
+	const char *source = "log";
+
+	for (size_t i = 0; i < g->members.n; i++)
+		if (g->members.v[i].waits && g->members.v[i].wait.seq == b->seq) {
+			*vec_push(&waiting) = g->members.v[i].row;
+			source = g->members.v[i].source == MEMBER_DUMP ? "flight-recorder" : source;
+		}
+	if (waiting.n)
+		prove(h, f, source,
+		      report_printf(h->r, "%s wait%s in %s, sequence number %" PRId64 " of %s",
+				    hang_who(h, waiting.v, waiting.n), waiting.n == 1 ? "s" : "",
+				    hang_op(h, b->signature), b->seq, hang_group(h, b->group)));
+	free(waiting.v);
+}
+
+static void prove_sides(struct hang *h, struct finding *f, const struct breach *b)
+{
+	const struct scene_conflict *c = b->conflict;
+
+	for (size_t i = 0; i < c->sides.n && i < 6; i++)
+		prove(h, f, "flight-recorder",
+		      report_printf(h->r, "%s called %s as number %" PRId64 " of %s",
+				    hang_who(h, c->sides.v[i].rows.v, c->sides.v[i].rows.n),
+				    hang_op(h, c->sides.v[i].signature), c->seq,
+				    hang_group(h, b->group)));
+}
+
+static bool others_kept_theirs(const struct hang *h, const struct breach *b)
+{
+	size_t kept = 0, broken = 0;
+
+	for (size_t i = 0; i < b->victims.n; i++) {
+		kept += h->s->ranks.v[b->victims.v[i]].habit == SCENE_HABIT_KEPT;
+		broken += h->s->ranks.v[b->victims.v[i]].habit == SCENE_HABIT_BROKEN;
+	}
+	return kept > broken;
+}
+
+static void prove_standing(struct hang *h, struct finding *f, const struct breach *b, uint32_t row)
+{
+	const struct scene_member *m =
+	    b->group == NO_ID ? NULL : scene_member(&h->s->groups.v[b->group], row);
+	const struct scene_rank *r = &h->s->ranks.v[row];
+
+	if (m && m->source != MEMBER_ABSENT && m->enqueued >= 0 && m->enqueued < b->seq)
+		prove(h, f, m->source == MEMBER_DUMP ? "flight-recorder" : "log",
+		      report_printf(
+			  h->r, "%s had begun only number %" PRId64 " there%s%s%s", hang_who(h, &row, 1),
+			  m->enqueued,
+			  m->signalled ? ", and was told to dump by another rank: it had not "
+					 "timed out itself"
+				       : "",
+			  m->last_signature != NO_ID ? ", its last: " : "",
+			  m->last_signature != NO_ID ? hang_op(h, m->last_signature) : ""));
+	if (r->wait_group != NO_ID && r->wait_group != b->group) {
+		const struct scene_member *w = scene_member(&h->s->groups.v[r->wait_group], row);
+
+		if (w && w->waits)
+			prove(h, f, "flight-recorder",
+			      report_printf(h->r, "%s waits in %s, number %" PRId64 " of %s%s",
+					    hang_who(h, &row, 1), hang_op(h, w->wait.signature),
+					    w->wait.seq, hang_group(h, r->wait_group),
+					    r->habit == SCENE_HABIT_BROKEN
+						? ", which never came at this point of a step "
+						  "before"
+						: ""));
+	}
+	if (r->habit == SCENE_HABIT_BROKEN && r->usual != NO_ID && others_kept_theirs(h, b))
+		prove(h, f, "flight-recorder",
+		      report_printf(h->r, "until then %s called %s at that point", hang_who(h, &row, 1),
+				    hang_op(h, r->usual)));
+}
+
+static const char *source_of_stack(const struct scene_stack *k)
+{
+	static const char *const tools[] = {
+		[STACK_PYSPY] = "py-spy",
+		[STACK_GDB] = "gdb",
+		[STACK_FAULTHANDLER] = "faulthandler",
+		[STACK_KERNEL] = "kernel",
+		[STACK_OTHER] = "stacks",
+	};
+
+	return tools[k->tool];
+}
+
+static void prove_idle(struct hang *h, struct finding *f, uint32_t row)
+{
+	for (size_t i = 0; i < h->r->gpus.n; i++) {
+		const struct report_gpu *g = &h->r->gpus.v[i];
+
+		if (g->row != h->row[row])
+			continue;
+		if (isfinite(g->power_w) && isfinite(g->utilization))
+			prove(h, f, "power",
+			      report_printf(h->r, "the GPU of %s is idle: %.0f %% busy, %.0f W",
+					    hang_who(h, &row, 1), 100 * g->utilization, g->power_w));
+		else
+			prove(h, f, "power",
+			      report_printf(h->r, "the GPU of %s is idle", hang_who(h, &row, 1)));
+		return;
+	}
+}
+
+static void prove_rank(struct hang *h, struct finding *f, const struct breach *b, uint32_t row)
+{
+	const struct rank_look *l = &h->look[row];
+	const struct scene_rank *r = &h->s->ranks.v[row];
+
+	prove_standing(h, f, b, row);
+	if (l->has_stack)
+		prove(h, f, source_of_stack(&h->s->stacks.v[r->stack]),
+		      report_printf(h->r, "%s is %s", hang_who(h, &row, 1), hang_doing(h, row)));
+	if (l->failed)
+		prove(h, f, "log",
+		      report_printf(h->r, "%s said: %s", hang_who(h, &row, 1),
+				    *hang_name(h, l->failed->said->s.text)
+					? hang_name(h, l->failed->said->s.text)
+					: saying_name(l->failed->said->s.kind)));
+	if (l->left_said)
+		prove(h, f, "log",
+		      report_printf(h->r, "%s said: %s", hang_who(h, &row, 1),
+				    hang_name(h, l->left_said->s.text)));
+	if (gpu_xid(h, row) > 0)
+		prove(h, f, "power",
+		      report_printf(h->r, "the GPU of %s reports XID %" PRId64, hang_who(h, &row, 1),
+				    gpu_xid(h, row)));
+	if (l->shape == SHAPE_IDLE)
+		prove_idle(h, f, row);
+	if (!r->witnesses)
+		prove(h, f, "absence",
+		      report_printf(h->r, "nothing that was given is of %s", hang_who(h, &row, 1)));
+	else if (b->cause == CAUSE_DEAD_RANK && b->ground == GROUND_ABSENT && !l->failed)
+		prove(h, f, "absence",
+		      report_printf(h->r,
+				    "there is no dump and no stack of %s, though live processes of the "
+				    "others gave theirs",
+				    hang_who(h, &row, 1)));
+	else if (b->ground == GROUND_ABSENT)
+		prove(h, f, "absence",
+		      report_printf(h->r,
+				    "%s gave no dump and no watchdog line, though the others did",
+				    hang_who(h, &row, 1)));
+}
+
+static bool said_already(const struct finding *f, const char *text)
+{
+	for (size_t i = 0; i < f->evidence.n; i++)
+		if (!strcmp(f->evidence.v[i].text, text))
+			return true;
+	return false;
+}
+
+static void prove_once(struct hang *h, struct finding *f, const char *text)
+{
+	if (*text && !said_already(f, text))
+		prove(h, f, "log", text);
+}
+
+/* PyTorch's own report, each sentence once. */
+static void prove_reports(struct hang *h, struct finding *f)
+{
+	size_t before = f->evidence.n;
+
+	for (size_t i = 0; i < h->s->sayings.n && f->evidence.n < before + 3; i++) {
+		const struct scene_saying *y = &h->s->sayings.v[i];
+
+		if (y->s.kind == SAY_DESYNC_LAGGING && y->peer_row != NO_ID)
+			prove_once(h, f,
+				   report_printf(h->r,
+						 "PyTorch's desync report: rank %" PRId64
+						 " finished collective %" PRId64
+						 " and never joined the next",
+						 y->s.peer, y->s.seq));
+		else if (y->s.kind == SAY_NOT_JOINED)
+			prove_once(h, f, hang_name(h, y->s.text));
+	}
+}
+
+/* The last line of the kind that the cause is about. */
+static void prove_last(struct hang *h, struct finding *f, enum saying_kind kind)
+{
+	const struct scene_saying *last = NULL;
+
+	for (size_t i = 0; i < h->s->sayings.n; i++)
+		if (h->s->sayings.v[i].s.kind == kind && h->s->sayings.v[i].s.text != NO_ID)
+			last = &h->s->sayings.v[i];
+	if (last)
+		prove_once(h, f, report_printf(h->r, "the log: %s", hang_name(h, last->s.text)));
+}
+
+static void prove_log(struct hang *h, struct finding *f, const struct breach *b)
+{
+	prove_reports(h, f);
+	if (b->cause == CAUSE_CHECKPOINT)
+		prove_last(h, f, SAY_SAVE_BEGIN);
+	if (b->cause == CAUSE_DATA_STARVED && !h->look[b->culprits.v[0]].has_stack)
+		prove_last(h, f, SAY_DATA_WORK);
+	if (b->cause == CAUSE_UNEVEN_STEPS)
+		prove_last(h, f, SAY_EPOCH_END);
+	if (b->cause == CAUSE_PREEMPTED)
+		prove_last(h, f, SAY_CANCELLED);
+	if (b->ground == GROUND_FAILED && !b->culprits.n && b->failure)
+		prove_last(h, f, b->failure->said->s.kind);
+	if (h->near_end && h->total_steps > 0 && h->last_step > 0 && b->ground != GROUND_FAILED)
+		prove(h, f, "log",
+		      report_printf(h->r,
+				    "it stopped at step %" PRId64 " of %" PRId64 ", near the end",
+				    h->last_step, h->total_steps));
+}
+
+static void prove_ports(struct hang *h, struct finding *f)
+{
+	for (size_t i = 0; i < h->s->counters.n && i < 8; i++) {
+		const struct scene_counter *c = &h->s->counters.v[i];
+
+		prove(h, f, "counters",
+		      report_printf(h->r, "%s%s%s %s: %.0f%s", hang_name(h, c->host),
+				    c->host == NO_ID ? "" : " ", hang_name(h, c->device),
+				    hang_name(h, c->name), c->rise,
+				    c->once ? ", read once: nothing tells since when"
+					    : " more in the second reading"));
+	}
+}
+
+
+void prove_breach(struct hang *h, struct finding *f, const struct breach *b)
+{
+	if (b->conflict)
+		prove_sides(h, f, b);
+	else if (b->group != NO_ID && b->seq >= 0)
+		prove_place(h, f, b);
+	for (size_t i = 0; i < b->culprits.n && i < 8; i++)
+		prove_rank(h, f, b, b->culprits.v[i]);
+	prove_log(h, f, b);
+	if (b->ground == GROUND_STUCK || b->cause == CAUSE_NETWORK_ERROR)
+		prove_ports(h, f);
+}
