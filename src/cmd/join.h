@@ -22,8 +22,8 @@ struct join {
 	struct merge *merge;
 	struct job *job;      /* owned by merge; an empty one if nothing was usable */
 	struct report report; /* job, inputs and assumed are filled */
-	bool usable; /* there are steps */
-	struct scene scene; /* of dumps, logs, stacks and power; any: there is something in it */
+	bool usable;	      /* there are steps */
+	struct scene scene;   /* of dumps, logs, stacks and power; any: there is something in it */
 	struct standings *standings;
 	VEC(struct scene_part) parts; /* what the scene is made of */
 	struct job nothing;

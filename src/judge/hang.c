@@ -25,6 +25,7 @@ static void breach_done(struct breach *b)
 {
 	free(b->culprits.v);
 	free(b->victims.v);
+	free(b->groups.v);
 }
 
 static void drop(struct hang *h, size_t i)
@@ -337,6 +338,8 @@ static void judge_cancelled(struct hang *h)
 	b->detail = h->cancelled->s.what == NO_ID
 			? NULL
 			: report_printf(h->r, "%s", intern_get(&h->s->names, h->cancelled->s.what));
+	if (b->detail && !strcmp(b->detail, "preempted"))
+		b->detail = NULL; /* the cause says it */
 	b->confidence = 0.9;
 	h->ended = true;
 }
@@ -469,6 +472,39 @@ static void verdict(struct hang *h)
 	h->r->verdict = crash ? VERDICT_CRASHED : VERDICT_HUNG;
 }
 
+/* Places in which all stand and nobody is named are one finding. */
+static void join_stuck(struct hang *h)
+{
+	size_t first = SIZE_MAX;
+
+	for (size_t i = 0; i < h->breaches.n; i++) {
+		struct breach *b = &h->breaches.v[i];
+
+		if (b->ground != GROUND_STUCK || b->culprits.n)
+			continue;
+		if (first == SIZE_MAX) {
+			first = i;
+			*vec_push(&b->groups) = b->group;
+			continue;
+		}
+		*vec_push(&h->breaches.v[first].groups) = b->group;
+		for (size_t k = 0; k < b->victims.n; k++)
+			*vec_push(&h->breaches.v[first].victims) = b->victims.v[k];
+		drop(h, i--);
+	}
+}
+
+/* That a rank is gone is less sure where nothing but its absence tells so. */
+static void weigh_proof(struct hang *h)
+{
+	for (size_t i = 0; i < h->breaches.n; i++) {
+		struct breach *b = &h->breaches.v[i];
+
+		if (b->cause == CAUSE_DEAD_RANK && b->ground == GROUND_ABSENT && !b->failure)
+			b->confidence = fmin(b->confidence, 0.7);
+	}
+}
+
 void judge_hang(const struct scene *scene, struct report *report)
 {
 	struct hang h = { .s = scene, .r = report };
@@ -492,6 +528,8 @@ void judge_hang(const struct scene *scene, struct report *report)
 	split_by_cause(&h);
 	for (size_t i = 0; i < h.breaches.n; i++)
 		find_cause(&h, &h.breaches.v[i]);
+	join_stuck(&h);
+	weigh_proof(&h);
 	h.hangs = h.breaches.n > 0;
 	verdict(&h);
 	write_findings(&h);

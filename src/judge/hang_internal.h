@@ -64,7 +64,8 @@ struct breach {
 	enum cause cause;
 	const char *detail;
 	struct row_list culprits, victims;
-	uint32_t group; /* where they wait; NO_ID */
+	struct row_list groups; /* of those joined into one */
+	uint32_t group;		/* where they wait; NO_ID */
 	int64_t seq;
 	uint32_t signature; /* what they wait in; NO_ID */
 	const struct scene_conflict *conflict;
@@ -143,9 +144,9 @@ void split_by_cause(struct hang *h);
 void prove_breach(struct hang *h, struct finding *f, const struct breach *b);
 /* hang_words.c */
 void write_findings(struct hang *h);
-const char *hang_name(const struct hang *h, uint32_t id);		    /* "" for NO_ID */
+const char *hang_name(const struct hang *h, uint32_t id);	      /* "" for NO_ID */
 const char *hang_who(struct hang *h, const uint32_t *rows, size_t n); /* "rank 3", "ranks 0-2" */
-const char *hang_op(struct hang *h, uint32_t signature);		    /* "barrier" */
+const char *hang_op(struct hang *h, uint32_t signature);	      /* "barrier" */
 const char *hang_group(struct hang *h, uint32_t group);
 const char *hang_doing(struct hang *h, uint32_t row); /* what its stack is doing */
 /* hang_table.c: groups, stacks and power in the report */

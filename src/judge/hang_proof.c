@@ -65,8 +65,8 @@ static void prove_standing(struct hang *h, struct finding *f, const struct breac
 	if (m && m->source != MEMBER_ABSENT && m->enqueued >= 0 && m->enqueued < b->seq)
 		prove(h, f, m->source == MEMBER_DUMP ? "flight-recorder" : "log",
 		      report_printf(
-			  h->r, "%s had begun only number %" PRId64 " there%s%s%s", hang_who(h, &row, 1),
-			  m->enqueued,
+			  h->r, "%s had begun only number %" PRId64 " there%s%s%s",
+			  hang_who(h, &row, 1), m->enqueued,
 			  m->signalled ? ", and was told to dump by another rank: it had not "
 					 "timed out itself"
 				       : "",
@@ -87,8 +87,8 @@ static void prove_standing(struct hang *h, struct finding *f, const struct breac
 	}
 	if (r->habit == SCENE_HABIT_BROKEN && r->usual != NO_ID && others_kept_theirs(h, b))
 		prove(h, f, "flight-recorder",
-		      report_printf(h->r, "until then %s called %s at that point", hang_who(h, &row, 1),
-				    hang_op(h, r->usual)));
+		      report_printf(h->r, "until then %s called %s at that point",
+				    hang_who(h, &row, 1), hang_op(h, r->usual)));
 }
 
 static const char *source_of_stack(const struct scene_stack *k)
@@ -114,7 +114,8 @@ static void prove_idle(struct hang *h, struct finding *f, uint32_t row)
 		if (isfinite(g->power_w) && isfinite(g->utilization))
 			prove(h, f, "power",
 			      report_printf(h->r, "the GPU of %s is idle: %.0f %% busy, %.0f W",
-					    hang_who(h, &row, 1), 100 * g->utilization, g->power_w));
+					    hang_who(h, &row, 1), 100 * g->utilization,
+					    g->power_w));
 		else
 			prove(h, f, "power",
 			      report_printf(h->r, "the GPU of %s is idle", hang_who(h, &row, 1)));
@@ -143,8 +144,8 @@ static void prove_rank(struct hang *h, struct finding *f, const struct breach *b
 				    hang_name(h, l->left_said->s.text)));
 	if (gpu_xid(h, row) > 0)
 		prove(h, f, "power",
-		      report_printf(h->r, "the GPU of %s reports XID %" PRId64, hang_who(h, &row, 1),
-				    gpu_xid(h, row)));
+		      report_printf(h->r, "the GPU of %s reports XID %" PRId64,
+				    hang_who(h, &row, 1), gpu_xid(h, row)));
 	if (l->shape == SHAPE_IDLE)
 		prove_idle(h, f, row);
 	if (!r->witnesses)
@@ -152,10 +153,11 @@ static void prove_rank(struct hang *h, struct finding *f, const struct breach *b
 		      report_printf(h->r, "nothing that was given is of %s", hang_who(h, &row, 1)));
 	else if (b->cause == CAUSE_DEAD_RANK && b->ground == GROUND_ABSENT && !l->failed)
 		prove(h, f, "absence",
-		      report_printf(h->r,
-				    "there is no dump and no stack of %s, though live processes of the "
-				    "others gave theirs",
-				    hang_who(h, &row, 1)));
+		      report_printf(
+			  h->r,
+			  "there is no dump and no stack of %s, though live processes of the "
+			  "others gave theirs",
+			  hang_who(h, &row, 1)));
 	else if (b->ground == GROUND_ABSENT)
 		prove(h, f, "absence",
 		      report_printf(h->r,
@@ -243,9 +245,27 @@ static void prove_ports(struct hang *h, struct finding *f)
 	}
 }
 
+/* What is waited in in a further group: the lowest that somebody waits in. */
+static void prove_group(struct hang *h, struct finding *f, uint32_t group)
+{
+	struct breach there = { .group = group, .seq = -1, .signature = NO_ID };
+
+	for (size_t i = 0; i < h->s->groups.v[group].members.n; i++) {
+		const struct scene_member *m = &h->s->groups.v[group].members.v[i];
+
+		if (!m->waits || (there.seq >= 0 && m->wait.seq >= there.seq))
+			continue;
+		there.seq = m->wait.seq;
+		there.signature = m->wait.signature;
+	}
+	if (there.seq >= 0)
+		prove_place(h, f, &there);
+}
 
 void prove_breach(struct hang *h, struct finding *f, const struct breach *b)
 {
+	for (size_t i = 1; i < b->groups.n && i < 12; i++)
+		prove_group(h, f, b->groups.v[i]);
 	if (b->conflict)
 		prove_sides(h, f, b);
 	else if (b->group != NO_ID && b->seq >= 0)

@@ -20,11 +20,26 @@ static bool is_culprit(const struct hang *h, uint32_t row)
 	return false;
 }
 
+static bool is_gone(const struct hang *h, uint32_t row)
+{
+	if (h->look[row].failed)
+		return true;
+	for (size_t i = 0; i < h->breaches.n; i++)
+		for (size_t k = 0;
+		     h->breaches.v[i].cause == CAUSE_DEAD_RANK && k < h->breaches.v[i].culprits.n;
+		     k++)
+			if (h->breaches.v[i].culprits.v[k] == row)
+				return true;
+	return false;
+}
+
 static const char *state_of(const struct hang *h, const struct scene_group *g,
 			    const struct scene_member *m, int64_t lowest_wait)
 {
 	const struct scene_rank *r = &h->s->ranks.v[m->row];
 
+	if (is_gone(h, m->row))
+		return "gone";
 	if (m->source == MEMBER_ABSENT)
 		return r->lived ? "silent" : "no evidence";
 	if (m->waits)
@@ -194,7 +209,8 @@ static void write_missing(struct hang *h)
 					    "TORCH_NCCL_DUMP_ON_TIMEOUT)";
 	if (!stacks && (h->timed_out || h->s->n_dumps))
 		*vec_push(&h->r->missing) = "stacks of the ranks (py-spy dump)";
-	if (h->assumed_hang || (!h->breaches.n && h->s->n_dumps && h->s->moved == MOVED_UNKNOWN))
+	if ((h->assumed_hang && h->s->n_dumps) ||
+	    (!h->breaches.n && h->s->n_dumps && h->s->moved == MOVED_UNKNOWN))
 		*vec_push(&h->r->open) = "take the dumps again after a minute, beside the first "
 					 "ones in a folder of their own: "
 					 "whether anything moved tells a hang from a slow step";

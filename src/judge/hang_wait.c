@@ -316,16 +316,18 @@ static struct sink *sinks_of(const struct graph *g, uint32_t *ret_n)
 	return sinks;
 }
 
-static void add_victims(struct hang *h, const struct graph *g, struct breach *b)
+static void add_victims(const struct graph *g, struct breach *b)
 {
 	_cleanup_free_ bool *culprit = xcalloc(g->n_ranks + 1, sizeof(bool));
 
+	/* those of its own place first, then all that wait for them */
 	for (size_t i = 0; i < b->culprits.n; i++)
 		culprit[b->culprits.v[i]] = true;
+	for (size_t i = 0; i < b->victims.n; i++)
+		culprit[b->victims.v[i]] = true;
 	for (uint32_t row = 0; row < g->n_ranks; row++)
 		if (g->wait[row] != NO_ID && !culprit[row])
 			*vec_push(&b->victims) = row;
-	(void)h;
 }
 
 static void find_places(struct graph *g)
@@ -542,8 +544,8 @@ void breach_of_waits(struct hang *h, bool with_unseen)
 		if (g.wait[row] != NO_ID && !g.places.v[g.wait[row]].n_to)
 			stuck_sink(h, &g, row);
 	for (size_t i = 0; i < h->breaches.n; i++)
-		if (h->breaches.v[i].ground != GROUND_STUCK && !h->breaches.v[i].victims.n)
-			add_victims(h, &g, &h->breaches.v[i]);
+		if (h->breaches.v[i].ground != GROUND_STUCK)
+			add_victims(&g, &h->breaches.v[i]);
 	for (uint32_t i = 0; i < n; i++)
 		free(sinks[i].rows.v);
 	free(sinks);

@@ -71,6 +71,38 @@ static const char *place_of(struct hang *h, const struct breach *b)
 	return report_printf(h->r, "%s of %s", hang_op(h, b->signature), hang_group(h, b->group));
 }
 
+/* What a rank waits in, by its dump, else by its log. */
+static const struct scene_member *wait_of(const struct hang *h, uint32_t row, uint32_t *ret_group)
+{
+	uint32_t first = h->s->ranks.v[row].wait_group;
+
+	for (uint32_t i = 0; i < h->s->groups.n; i++) {
+		const struct scene_member *m = scene_member(&h->s->groups.v[i], row);
+
+		if (m && m->waits && (first == NO_ID || first == i)) {
+			*ret_group = i;
+			return m;
+		}
+	}
+	*ret_group = NO_ID;
+	return NULL;
+}
+
+static const char *wait_words(struct hang *h, uint32_t row)
+{
+	uint32_t group;
+	const struct scene_member *m = wait_of(h, row, &group);
+
+	return m ? report_printf(h->r, "%s of %s", hang_op(h, m->wait.signature),
+				 hang_group(h, group))
+		 : "a collective";
+}
+
+static const char *others(struct hang *h, const struct breach *b)
+{
+	return b->victims.n == 1 ? hang_who(h, b->victims.v, 1) : "the others";
+}
+
 static const char *sentence_of_sides(struct hang *h, const struct breach *b)
 {
 	const struct scene_conflict *c = b->conflict;
@@ -86,22 +118,30 @@ static const char *sentence_of_sides(struct hang *h, const struct breach *b)
 		    "%s wait for each other, each in another operation, and nothing "
 		    "tells which of them left the order",
 		    hang_who(h, b->culprits.v, b->culprits.n));
-	if (!c) {
-		const struct scene_rank *r = &h->s->ranks.v[b->culprits.v[0]];
-		const struct scene_member *m =
-		    r->wait_group == NO_ID
-			? NULL
-			: scene_member(&h->s->groups.v[r->wait_group], b->culprits.v[0]);
-
-		return report_printf(h->r, "%s went into %s of %s while the others are in %s",
-				     hang_who(h, b->culprits.v, b->culprits.n),
-				     m ? hang_op(h, m->wait.signature) : "another operation",
-				     hang_group(h, r->wait_group), place_of(h, b));
-	}
+	if (!c)
+		return report_printf(
+		    h->r, "%s went into %s while %s in %s",
+		    hang_who(h, b->culprits.v, b->culprits.n), wait_words(h, b->culprits.v[0]),
+		    b->victims.n == 1 ? report_printf(h->r, "%s is", others(h, b))
+				      : "the others are",
+		    b->victims.n ? wait_words(h, b->victims.v[0]) : "a collective");
 	return report_printf(
-	    h->r, "%s called %s where the others called %s (%s differs), number %" PRId64 " of %s",
-	    hang_who(h, b->culprits.v, b->culprits.n), hang_op(h, odd), hang_op(h, b->signature),
-	    mismatch_name(c->kind), c->seq, hang_group(h, b->group));
+	    h->r, "%s called %s where %s called %s (%s differs), number %" PRId64 " of %s",
+	    hang_who(h, b->culprits.v, b->culprits.n), hang_op(h, odd),
+	    c->sides.n == 2 && c->sides.v[0].rows.n + c->sides.v[1].rows.n == b->culprits.n + 1
+		? hang_who(h, b->victims.v, 1)
+		: "the others",
+	    hang_op(h, b->signature), mismatch_name(c->kind), c->seq, hang_group(h, b->group));
+}
+
+static const char *last_words(struct hang *h, enum saying_kind kind)
+{
+	const char *text = "";
+
+	for (size_t i = 0; i < h->s->sayings.n; i++)
+		if (h->s->sayings.v[i].s.kind == kind && h->s->sayings.v[i].s.text != NO_ID)
+			text = hang_name(h, h->s->sayings.v[i].s.text);
+	return text;
 }
 
 static const char *sentence_of_behind(struct hang *h, const struct breach *b)
@@ -114,6 +154,15 @@ static const char *sentence_of_behind(struct hang *h, const struct breach *b)
 		return report_printf(h->r, "%s %s %s and never came to %s", culprits,
 				     many ? "are" : "is", hang_doing(h, b->culprits.v[0]),
 				     place_of(h, b));
+	if (b->ground == GROUND_REPORTED && b->group == NO_ID && b->seq > 0)
+		return report_printf(h->r,
+				     "%s finished collective %" PRId64
+				     " and never came to the next, by PyTorch's own report",
+				     culprits, b->seq - 1);
+	if (b->cause == CAUSE_DATA_STARVED && *last_words(h, SAY_DATA_WORK))
+		return report_printf(h->r,
+				     "%s had not come to %s; the last that the log shows is: %s",
+				     culprits, place_of(h, b), last_words(h, SAY_DATA_WORK));
 	if (b->cause == CAUSE_CHECKPOINT)
 		return report_printf(h->r,
 				     "%s had not come to %s; the last that the log shows is a "
@@ -125,16 +174,21 @@ static const char *sentence_of_behind(struct hang *h, const struct breach *b)
 	if (l->failed)
 		return report_printf(h->r, "%s failed by %s own words, the others wait in %s",
 				     culprits, many ? "their" : "its", place_of(h, b));
-	return report_printf(h->r, "%s never came to %s%s", culprits, place_of(h, b),
-			     b->cause == CAUSE_UNEVEN_STEPS
-				 ? ", near the end of the data: it had fewer steps than the others"
-				 : "");
+	return report_printf(
+	    h->r, "%s never came to %s%s", culprits, place_of(h, b),
+	    b->cause == CAUSE_UNEVEN_STEPS
+		? many ? ", near the end of the data: they had fewer steps than the "
+			 "others"
+		       : ", near the end of the data: it had fewer steps than the "
+			 "others"
+		: "");
 }
 
 static const char *sentence_of_failure(struct hang *h, const struct breach *b)
 {
 	const char *text = b->failure ? hang_name(h, b->failure->said->s.text) : "";
-	const char *culprits = b->culprits.n ? hang_who(h, b->culprits.v, b->culprits.n) : "the job";
+	const char *culprits =
+	    b->culprits.n ? hang_who(h, b->culprits.v, b->culprits.n) : "the job";
 
 	if (b->cause == CAUSE_PREEMPTED)
 		return report_printf(h->r, "the job was ended from outside (%s)",
@@ -162,6 +216,13 @@ static const char *sentence(struct hang *h, const struct breach *b)
 		    b->cause == CAUSE_UNKNOWN ? "those that are known" : "all", place_of(h, b),
 		    b->seq, b->cause == CAUSE_UNKNOWN ? "; of the others nothing was given" : "");
 	case GROUND_STACK:
+		if (h->look[b->culprits.v[0]].waiting_stack)
+			return report_printf(
+			    h->r,
+			    "%s %s %s; by their stacks the others are elsewhere in the "
+			    "same program, and wait too",
+			    hang_who(h, b->culprits.v, b->culprits.n),
+			    b->culprits.n == 1 ? "is" : "are", hang_doing(h, b->culprits.v[0]));
 		return report_printf(h->r, "%s %s %s, the others wait in a collective",
 				     hang_who(h, b->culprits.v, b->culprits.n),
 				     b->culprits.n == 1 ? "is" : "are",
@@ -195,28 +256,48 @@ static void advise(struct hang *h, struct finding *f, const struct breach *b)
 	const char *on = host ? report_printf(h->r, "ssh %s ", host) : "";
 	int64_t pid = row == NO_ID ? -1 : h->s->ranks.v[row].pid;
 	const char *process = pid > 0 ? report_printf(h->r, "%" PRId64, pid) : "PID";
+	const char *whose = pid > 0	   ? ""
+			    : row != NO_ID ? report_printf(h->r, "   # %s's process, on its node",
+							   hang_who(h, &row, 1))
+					   : "   # of the ranks that were not given";
 
 	switch (b->cause) {
 	case CAUSE_MISSING_RANK:
 	case CAUSE_HOST_STALL:
 	case CAUSE_UNKNOWN:
+		*vec_push(&f->next) = report_printf(h->r, "%spy-spy dump --nonblocking --pid %s%s",
+						    on, process, whose);
 		*vec_push(&f->next) =
-		    report_printf(h->r, "%spy-spy dump --nonblocking --pid %s", on, process);
-		*vec_push(&f->next) = report_printf(h->r, "%scat /proc/%s/stack", on, process);
+		    report_printf(h->r, "%scat /proc/%s/stack%s", on, process, whose);
+		break;
+	case CAUSE_OUT_OF_MEMORY:
+		if (b->failure && b->failure->said->s.value == 0) {
+			*vec_push(&f->next) =
+			    "lower the batch or the sequence length, or see what else is in "
+			    "that GPU's memory: nvidia-smi";
+			break;
+		}
+		*vec_push(&f->next) =
+		    report_printf(h->r, "%sdmesg -T | grep -iE 'oom|killed process'", on);
 		break;
 	case CAUSE_DEAD_RANK:
-	case CAUSE_OUT_OF_MEMORY:
 	case CAUSE_GPU_ERROR:
 		*vec_push(&f->next) =
 		    report_printf(h->r, "%sdmesg -T | grep -iE 'oom|killed process|xid|mce'", on);
 		break;
 	case CAUSE_DATA_STARVED:
+		if (!h->look[row].has_stack) {
+			*vec_push(&f->next) = "see how far the preparation of the data is; do it "
+					      "before the ranks wait for each "
+					      "other, or raise the time-out";
+			break;
+		}
 		*vec_push(&f->next) = report_printf(
 		    h->r,
 		    "look at what the loader's workers of that rank wait for: storage, a dead "
 		    "worker, an empty shard");
-		*vec_push(&f->next) =
-		    report_printf(h->r, "%spy-spy dump --nonblocking --pid %s", on, process);
+		*vec_push(&f->next) = report_printf(h->r, "%spy-spy dump --nonblocking --pid %s%s",
+						    on, process, whose);
 		break;
 	case CAUSE_CHECKPOINT:
 		*vec_push(&f->next) =
@@ -259,10 +340,10 @@ static void set_times(struct hang *h, struct finding *f, const struct breach *b)
 		if (m->waits && m->wait.seq == b->seq && m->wait.created_ns > 0)
 			began = began < 0 ? m->wait.created_ns : MIN(began, m->wait.created_ns);
 	}
-	if (began > 0 || h->last_step >= 0)
+	if (began > 0 || h->last_step > 0)
 		*vec_push(&f->windows) = (struct window){
-			.first_step = h->last_step >= 0 ? h->last_step : -1,
-			.last_step = h->last_step >= 0 ? h->last_step : -1,
+			.first_step = h->last_step > 0 ? h->last_step : -1,
+			.last_step = h->last_step > 0 ? h->last_step : -1,
 			.first_time_ns = began,
 			.last_time_ns = -1,
 		};
@@ -271,6 +352,24 @@ static void set_times(struct hang *h, struct finding *f, const struct breach *b)
 		f->lost_gpu_hours = hours;
 	}
 	f->gpu_hours_per_day = h->s->world_size > 0 ? 24.0 * (double)h->s->world_size : NAN;
+}
+
+/* XIDs that a program's own access causes, by NVIDIA's list; the others are the machine's. */
+static bool is_programs_xid(const struct hang *h, const struct breach *b)
+{
+	static const int64_t programs[] = { 13, 31, 43, 45, 68, 69 };
+	int64_t xid = -1;
+
+	if (b->cause != CAUSE_GPU_ERROR)
+		return false;
+	if (b->failure && b->failure->said->s.kind == SAY_GPU_ERROR)
+		xid = b->failure->said->s.value;
+	else if (b->culprits.n)
+		xid = gpu_xid(h, b->culprits.v[0]);
+	for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
+		if (programs[i] == xid)
+			return true;
+	return false;
 }
 
 static void write_finding(struct hang *h, const struct breach *b)
@@ -284,7 +383,7 @@ static void write_finding(struct hang *h, const struct breach *b)
 		.kind = crash ? KIND_CRASH : KIND_HANG,
 		.cause = b->cause,
 		.cause_detail = b->detail,
-		.action = info->action,
+		.action = is_programs_xid(h, b) ? "fix-code" : info->action,
 		.slowdown = NAN,
 		.step_ms_lost = NAN,
 		.lost_gpu_hours = NAN,
@@ -301,8 +400,8 @@ static void write_finding(struct hang *h, const struct breach *b)
 		if (!known)
 			*vec_push(&f->hosts) = report_printf(h->r, "%s", host);
 	}
-	if (b->group != NO_ID && !b->culprits.n)
-		*vec_push(&f->groups) = hang_group(h, b->group);
+	for (size_t i = 0; i < b->groups.n; i++)
+		*vec_push(&f->groups) = hang_group(h, b->groups.v[i]);
 	if (b->victims.n)
 		f->victims = hang_ranks(h, b->victims.v, b->victims.n);
 	if (b->signature != NO_ID)

@@ -361,9 +361,13 @@ const char *doing_text(const struct doing_found *f, const struct intern *names, 
 	const struct frame *where = f->caller.function != NO_ID ? &f->caller : &f->frame;
 	struct out o = { buf, size };
 
-	put(&o, "%s", f->words);
-	if (f->op != COMM_NONE && f->op != COMM_OTHER)
-		put(&o, " (%s)", comm_op_name(f->op));
+	if (f->doing == DOING_COLLECTIVE && (f->op == COMM_SEND || f->op == COMM_RECV)) {
+		put(&o, "in %s", comm_op_name(f->op));
+	} else {
+		put(&o, "%s", f->words);
+		if (f->op != COMM_NONE && f->op != COMM_OTHER)
+			put(&o, " (%s)", comm_op_name(f->op));
+	}
 	if (f->inside != DOING_UNKNOWN)
 		put(&o, ", %s",
 		    doings[f->inside].inside ? doings[f->inside].inside : doings[f->inside].words);

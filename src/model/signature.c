@@ -99,8 +99,13 @@ const char *signature_words(const struct intern *names, const struct signature *
 		n = snprintf(buf, size, "recv from its rank %d", (int)s->source);
 	else
 		n = snprintf(buf, size, "%s", op);
-	if (n < 0 || (size_t)n >= size || s->op == COMM_BARRIER || elements <= 0)
+	if (n < 0 || (size_t)n >= size || s->op == COMM_BARRIER || elements < 0)
 		return buf;
+	if (!elements) { /* a tensor of no elements, or none at all */
+		if (s->in_sizes != NO_ID && strchr(intern_get(names, s->in_sizes), '0'))
+			snprintf(buf + n, size - (size_t)n, " of no elements");
+		return buf;
+	}
 	len = first_dtype(names, s->in_dtypes, &dtype);
 	snprintf(buf + n, size - (size_t)n, " of %" PRId64 " %.*s", elements,
 		 len ? len : (elements == 1 ? 7 : 8),
