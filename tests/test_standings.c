@@ -429,6 +429,17 @@ static void a_step_and_a_half_are_no_habit(void **state)
 	case_done(&c);
 }
 
+static void what_followed_once_is_no_habit(void **state)
+{
+	struct hang_case c;
+	const struct dump_view *v = habit_of(
+	    &c, "2(world:all_reduce) tp:all_gather tp:reduce_scatter tp:all_gather world:barrier?");
+
+	(void)state;
+	assert_int_equal(v->habit, HABIT_UNKNOWN);
+	case_done(&c);
+}
+
 /* Two receives a step, and now a third. */
 static void a_receive_more_than_any_step_had_breaks_the_habit(void **state)
 {
@@ -478,6 +489,7 @@ int main(void)
 		cmocka_unit_test(what_never_followed_before_breaks_the_habit),
 		cmocka_unit_test(another_size_keeps_the_order_and_breaks_the_size),
 		cmocka_unit_test(a_step_and_a_half_are_no_habit),
+		cmocka_unit_test(what_followed_once_is_no_habit),
 		cmocka_unit_test(a_receive_more_than_any_step_had_breaks_the_habit),
 		cmocka_unit_test(a_receive_that_each_step_had_keeps_the_habit),
 	};
