@@ -4,6 +4,7 @@
 
 #include "witness_helpers.h"
 
+#include "read/gpu_metric.h"
 #include "read/power_table.h"
 
 /* --- CSV --- */
@@ -472,6 +473,20 @@ static void series_take_no_memory_once_they_are_thinned(void **state)
 	testimony_free(t);
 }
 
+static void names_of_more_gpus_than_are_kept_are_not_kept(void **state)
+{
+	struct testimony *t = testimony_new(WITNESS_POWER, "x");
+	char uuid[24];
+
+	(void)state;
+	for (unsigned i = 0; i < GPU_NAMES_MAX + 10; i++)
+		gpu_text(t, uuid, (size_t)snprintf(uuid, sizeof(uuid), "GPU-%u", i));
+	assert_int_equal(t->names.n, GPU_NAMES_MAX);
+	assert_int_equal(t->dropped, 10);
+	assert_int_equal(gpu_text(t, "GPU-5", 5), 5); /* those that are known stay known */
+	testimony_free(t);
+}
+
 static void a_line_without_end_is_cut_and_counted(void **state)
 {
 	struct witnessed w;
@@ -543,6 +558,7 @@ int main(void)
 		cmocka_unit_test(tables_inside_a_log_are_found_by_their_lines),
 		cmocka_unit_test(series_stay_bounded_and_keep_the_last),
 		cmocka_unit_test(series_take_no_memory_once_they_are_thinned),
+		cmocka_unit_test(names_of_more_gpus_than_are_kept_are_not_kept),
 		cmocka_unit_test(a_line_without_end_is_cut_and_counted),
 		cmocka_unit_test(some_gpus_at_zero_at_epoch_end),
 	};

@@ -533,7 +533,13 @@ uint32_t gpu_text(struct testimony *t, const char *p, size_t len)
 	}
 	while (len && ((unsigned char)p[len - 1] <= ' ' || p[len - 1] == '"'))
 		len--;
-	return len ? testimony_name(t, p, MIN(len, GPU_TEXT_MAX)) : NO_ID;
+	if (!len)
+		return NO_ID;
+	len = MIN(len, GPU_TEXT_MAX);
+	if (t->names.n < GPU_NAMES_MAX)
+		return testimony_name(t, p, len);
+	t->dropped++; /* that many are not of GPUs that are kept */
+	return intern_find(&t->names, p, len);
 }
 
 /* The reasons of NVML's mask that mean that something holds the clocks down. */

@@ -94,5 +94,7 @@ bool gpu_reading_store(const struct gpu_reading *r, struct testimony *t);
  */
 void gpu_series_settle(struct testimony *t);
 
-/* A model's name, a uuid, .. without quotes and bounded. */
+/* A model's name, a uuid, .. without quotes and bounded; NO_ID and counted if it would be one name
+   too many. */
+#define GPU_NAMES_MAX (8u * TESTIMONY_GPUS_MAX)
 uint32_t gpu_text(struct testimony *t, const char *p, size_t len);
