@@ -6,6 +6,7 @@
 #include "cmd/remarks.h"
 #include "base/pool.h"
 #include "base/progress.h"
+#include "read/fr.h"
 #include "read/read.h"
 #include "show/clean.h"
 
@@ -189,12 +190,35 @@ static void witness_taken(void *user, const char *path, struct testimony *t,
 	}
 }
 
+/* A file that is called like a rank's dump and gives nothing: the rank left one, so that its
+   absence proves nothing. */
+static void slot_unreadable_dump(struct slot *slot, const char *path)
+{
+	int64_t rank = survey_rank_of_name(path) < 0 ? -1 : fr_rank_of_path(path);
+	struct part *part;
+	struct testimony *t;
+
+	if (rank < 0)
+		return;
+	t = testimony_new(WITNESS_DUMP, "flight-recorder");
+	t->rank = rank;
+	t->present = true;
+	t->path = testimony_name(t, path, strlen(path));
+	part = vec_push(&slot->parts);
+	*part = (struct part){ .path = xstrdup(path), .kind = INPUT_WITNESS, .testimony = t };
+	part->stats.skipped[SKIP_TRUNCATED] = 1;
+	pool_lock(slot->run->lock);
+	part->view = standings_take(slot->run->standings, t, true);
+	pool_unlock(slot->run->lock);
+}
+
 static void witness_mute(void *user, const char *path, const char *why)
 {
 	struct slot *slot = user;
 
 	slot->failed++;
 	remarks_add(&slot->remarks, path, why);
+	slot_unreadable_dump(slot, path);
 }
 
 static void read_one(void *user, size_t i)
@@ -214,6 +238,8 @@ static void read_one(void *user, size_t i)
 	};
 	struct error error = { "" };
 
+	if (input->kind == INPUT_OTHER && !input->size_bytes)
+		slot_unreadable_dump(slot, input->path);
 	if (input->kind == INPUT_OTHER) {
 		slot_unrelated(slot, input->path, input->why ? input->why : "not a trace",
 			       input->said);

@@ -153,7 +153,9 @@ static int64_t counted_world(const struct building *b)
 
 		for (size_t k = 0; k < t->gpus.n; k++) {
 			const struct gpu_series *g = &t->gpus.v[k];
-			uint32_t host = g->host != NO_ID ? g->host : t->host;
+			uint32_t host = g->host != NO_ID   ? g->host
+					: t->host != NO_ID ? t->host
+							   : t->path;
 			char place[320];
 
 			snprintf(place, sizeof(place), "%.255s:%" PRId64,

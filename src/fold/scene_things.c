@@ -119,10 +119,41 @@ static int64_t rank_of_gpu(const struct scene *s, uint32_t host, int64_t index, 
 	return -1;
 }
 
+static bool same_moments(const struct gpu_series *a, const struct gpu_series *b)
+{
+	const struct gpu_sample *x = a->samples, *y = b->samples;
+
+	if (!a->n_samples || !b->n_samples || x[0].time_ns <= 0 || y[0].time_ns <= 0)
+		return true; /* nothing says that one was taken after the other */
+	return x[0].time_ns <= y[b->n_samples - 1].time_ns &&
+	       y[0].time_ns <= x[a->n_samples - 1].time_ns;
+}
+
+/* Files that name no host and show the same GPU at the same time are of different hosts: each is
+   called after its file. */
+static void hosts_of_files(struct scene *s)
+{
+	bool several = false;
+
+	for (size_t i = 0; i < s->gpus.n && !several; i++)
+		for (size_t k = i + 1; k < s->gpus.n && k < i + 64 && !several; k++)
+			several = s->gpus.v[i].of != s->gpus.v[k].of &&
+				  s->gpus.v[i].host == NO_ID && s->gpus.v[k].host == NO_ID &&
+				  s->gpus.v[i].series->index == s->gpus.v[k].series->index &&
+				  same_moments(s->gpus.v[i].series, s->gpus.v[k].series);
+	for (size_t i = 0; i < s->gpus.n && several; i++) {
+		const struct testimony *t = s->gpus.v[i].of;
+
+		if (s->gpus.v[i].host == NO_ID)
+			s->gpus.v[i].host = scene_name(s, &t->names, t->path);
+	}
+}
+
 static int by_host_and_index(const void *a, const void *b, void *names)
 {
 	const struct scene_gpu *x = a, *y = b;
-	int order = strcmp(intern_get(names, x->host), intern_get(names, y->host));
+	/* as people count hosts: node-9 before node-10 */
+	int order = strverscmp(intern_get(names, x->host), intern_get(names, y->host));
 
 	if (order)
 		return order;
@@ -175,6 +206,7 @@ void build_gpus(struct building *b)
 			};
 		}
 	}
+	hosts_of_files(s);
 	for (size_t i = 1; i < s->gpus.n; i++)
 		one_host &= s->gpus.v[i].host == s->gpus.v[0].host;
 	for (size_t i = 0; i < s->gpus.n; i++) {

@@ -100,8 +100,9 @@ static void look_at_farewells(struct hang *h)
 		const struct scene_saying *y = &h->s->sayings.v[i];
 
 		if (y->s.kind == SAY_LEFT && y->row != NO_ID) {
+			if (!h->look[y->row].left) /* the first says why, the last only "bye" */
+				h->look[y->row].left_said = y;
 			h->look[y->row].left = true;
-			h->look[y->row].left_said = y;
 		}
 		if (y->s.kind == SAY_HEARTBEAT && y->row != NO_ID)
 			h->look[y->row].monitored = true;

@@ -33,15 +33,28 @@ static void prove_place(struct hang *h, struct finding *f, const struct breach *
 	free(waiting.v);
 }
 
+/* The first tensor's shape, where an all_to_all has one for each peer. */
+static const char *pieces_of(struct hang *h, uint32_t signature)
+{
+	const struct signature *s = signature == NO_ID ? NULL : &h->s->signatures.v[signature];
+	const char *sizes = !s || s->op != COMM_ALL_TO_ALL ? "" : hang_name(h, s->in_sizes);
+	const char *end = strchr(sizes, ']');
+
+	if (strncmp(sizes, "[[", 2) || !end || end - sizes > 60)
+		return "";
+	return report_printf(h->r, " in pieces of %.*s", (int)(end - sizes), sizes + 1);
+}
+
 static void prove_sides(struct hang *h, struct finding *f, const struct breach *b)
 {
 	const struct scene_conflict *c = b->conflict;
 
 	for (size_t i = 0; i < c->sides.n && i < 6; i++)
 		prove(h, f, "flight-recorder",
-		      report_printf(h->r, "%s called %s as number %" PRId64 " of %s",
+		      report_printf(h->r, "%s called %s%s as number %" PRId64 " of %s",
 				    hang_who(h, c->sides.v[i].rows.v, c->sides.v[i].rows.n),
-				    hang_op(h, c->sides.v[i].signature), c->seq,
+				    hang_op(h, c->sides.v[i].signature),
+				    pieces_of(h, c->sides.v[i].signature), c->seq,
 				    hang_group(h, b->group)));
 }
 
@@ -179,6 +192,14 @@ static void prove_once(struct hang *h, struct finding *f, const char *text)
 		prove(h, f, "log", text);
 }
 
+static bool has_row(const uint32_t *rows, size_t n, uint32_t row)
+{
+	for (size_t i = 0; i < n; i++)
+		if (rows[i] == row)
+			return true;
+	return false;
+}
+
 /* PyTorch's own report, each sentence once. */
 static void prove_reports(struct hang *h, struct finding *f)
 {
@@ -199,6 +220,44 @@ static void prove_reports(struct hang *h, struct finding *f)
 	}
 }
 
+/* Where the others stand by the same report: its numbers count on their own. */
+static void prove_report_states(struct hang *h, struct finding *f)
+{
+	const struct scene *s = h->s;
+	int64_t done = -1;
+
+	for (int n = 0; n < 4; n++) {
+		VEC(uint32_t) rows = { 0 };
+		const struct scene_saying *of = NULL;
+
+		for (size_t i = 0; i < s->sayings.n; i++) {
+			const struct scene_saying *y = &s->sayings.v[i];
+
+			if (y->s.kind == SAY_DESYNC_STATE && y->s.value == 1 && y->s.seq > done &&
+			    (!of || y->s.seq < of->s.seq))
+				of = y;
+		}
+		for (size_t i = 0; of && i < s->sayings.n; i++)
+			if (s->sayings.v[i].s.kind == SAY_DESYNC_STATE &&
+			    s->sayings.v[i].s.value == 1 && s->sayings.v[i].s.seq == of->s.seq &&
+			    s->sayings.v[i].peer_row != NO_ID &&
+			    !has_row(rows.v, rows.n, s->sayings.v[i].peer_row))
+				*vec_push(&rows) = s->sayings.v[i].peer_row;
+		if (rows.n)
+			prove(h, f, "log",
+			      report_printf(
+				  h->r,
+				  "by the same report %s had started collective %" PRId64 "%s%s",
+				  hang_who(h, rows.v, rows.n), of->s.seq,
+				  of->s.signature == NO_ID ? "" : ", ",
+				  of->s.signature == NO_ID ? "" : hang_op(h, of->s.signature)));
+		free(rows.v);
+		if (!of)
+			return;
+		done = of->s.seq;
+	}
+}
+
 /* The last line of the kind that the cause is about. */
 static void prove_last(struct hang *h, struct finding *f, enum saying_kind kind)
 {
@@ -214,6 +273,8 @@ static void prove_last(struct hang *h, struct finding *f, enum saying_kind kind)
 static void prove_log(struct hang *h, struct finding *f, const struct breach *b)
 {
 	prove_reports(h, f);
+	if (b->ground == GROUND_REPORTED)
+		prove_report_states(h, f);
 	if (b->cause == CAUSE_CHECKPOINT)
 		prove_last(h, f, SAY_SAVE_BEGIN);
 	if (b->cause == CAUSE_DATA_STARVED && !h->look[b->culprits.v[0]].has_stack)

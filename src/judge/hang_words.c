@@ -415,6 +415,19 @@ static void write_finding(struct hang *h, const struct breach *b)
 	finding_set_id(f, h->r->job);
 }
 
+static const char *what_is_assumed(const struct hang *h)
+{
+	if (h->s->n_dumps)
+		return "that it hangs: one recording cannot tell a hang from a slow step, but "
+		       "dumps are "
+		       "written on a time-out, somebody is behind, and nothing shows progress";
+	if (h->s->counts.n)
+		return "that it hangs: ncclras was asked once, and counts that differ may still "
+		       "move";
+	return "that it hangs: what was given is of one moment, and cannot tell a hang from a slow "
+	       "step";
+}
+
 static int by_confidence(const void *a, const void *b)
 {
 	const struct breach *x = a, *y = b;
@@ -443,14 +456,18 @@ void write_findings(struct hang *h)
 		*vec_push(&h->r->findings) = before.v[i];
 	free(before.v);
 	if (h->assumed_hang && h->breaches.n)
-		*vec_push(&h->r->assumed) =
-		    "that it hangs: one recording cannot tell a hang from a slow step, but dumps "
-		    "are "
-		    "written on a time-out, somebody is behind, and nothing shows progress";
+		*vec_push(&h->r->assumed) = what_is_assumed(h);
 	if (h->s->world_assumed && h->s->world_size > 0)
 		*vec_push(&h->r->assumed) = report_printf(
-		    h->r, "a world of %" PRId64 " ranks, from the highest that was seen",
+		    h->r, "a world of %" PRId64 " ranks, as many as were seen or counted",
 		    h->s->world_size);
+	for (size_t i = 0; i < h->s->gpus.n; i++)
+		if (h->s->gpus.v[i].assumed) {
+			*vec_push(&h->r->assumed) =
+			    "which GPU is which rank's: by the order of hosts and "
+			    "of GPUs on them";
+			break;
+		}
 	for (size_t i = 0; i < h->s->groups.n; i++)
 		if (h->s->groups.v[i].guessed) {
 			*vec_push(&h->r->assumed) = "which groups the ranks without a dump belong "

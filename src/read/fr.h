@@ -14,3 +14,6 @@ bool fr_pickle_sniff(const char *text, size_t len, const char *path);
 bool fr_json_sniff(const char *text, size_t len, const char *path);
 int fr_read(struct input *in, const char *path, struct testimony **ret, struct read_stats *stats,
 	    struct error *reterr);
+
+/* rank and host that a dump's path tells; -1, or false. */
+int64_t fr_rank_of_path(const char *path);

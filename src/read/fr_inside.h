@@ -205,6 +205,4 @@ static inline const uint8_t *fr_scalar(const struct pile_value *memo, size_t n_m
 	}
 }
 
-/* rank and host that a dump's path tells; -1, or false. */
-int64_t fr_rank_of_path(const char *path);
 bool fr_host_of_path(const char *path, const char **ret, size_t *ret_len);

@@ -99,6 +99,10 @@ static struct survey_found found_in(const char *text, size_t len, const char *pa
 		f.kind = kind_of_json(p, (size_t)(end - p));
 	if (f.kind != INPUT_OTHER)
 		return f;
+	if (len >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) {
+		text += 3;
+		len -= 3;
+	}
 	f.format = witness_find(text, len, path);
 	if (f.format >= 0)
 		f.kind = INPUT_WITNESS;
