@@ -23,10 +23,10 @@ static uint32_t main_thread_of(const struct testimony *t, const struct process_s
 
 static uint32_t unknown_rank(struct scene *s, const struct scene_stack *of)
 {
-	uint32_t known = 0;
+	uint32_t known = s->ranks.n && s->ranks.v[s->ranks.n - 1].rank < 0
+			     ? s->ranks.v[s->ranks.n - 1].unknown
+			     : 0; /* they are last */
 
-	for (size_t i = s->ranks.n; i-- > 0 && s->ranks.v[i].rank < 0;)
-		known++;
 	*vec_push(&s->ranks) = (struct scene_rank){
 		.rank = -1,
 		.unknown = known + 1,
@@ -109,13 +109,61 @@ void settle_stacks(struct building *b)
 
 /* --- GPUs --- */
 
-static int64_t rank_of_gpu(const struct scene *s, uint32_t host, int64_t index, bool one_host)
+struct gpu_owner {
+	uint32_t host;
+	int64_t gpu, rank;
+};
+
+static int by_gpu(const void *a, const void *b)
 {
+	const struct gpu_owner *x = a, *y = b;
+
+	if (x->gpu != y->gpu)
+		return x->gpu < y->gpu ? -1 : 1;
+	if (x->host != y->host)
+		return x->host < y->host ? -1 : 1;
+	return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+struct gpu_owners {
+	struct gpu_owner *v;
+	size_t n, cap;
+};
+
+static struct gpu_owners owners_of(const struct scene *s)
+{
+	struct gpu_owners o = { 0 };
+
 	for (size_t i = 0; i < s->ranks.n; i++)
-		if (s->ranks.v[i].gpu == index && s->ranks.v[i].gpu >= 0 &&
-		    (s->ranks.v[i].host == host ||
-		     (one_host && (host == NO_ID || s->ranks.v[i].host == NO_ID))))
-			return s->ranks.v[i].rank;
+		if (s->ranks.v[i].gpu >= 0)
+			*vec_push(&o) = (struct gpu_owner){ s->ranks.v[i].host, s->ranks.v[i].gpu,
+							    s->ranks.v[i].rank };
+	if (o.n)
+		qsort(o.v, o.n, sizeof(*o.v), by_gpu);
+	return o;
+}
+
+/* -1 if nobody says whose it is. Where all GPUs are of one host, a rank without one will do. */
+static int64_t rank_of_gpu(const struct gpu_owners *o, uint32_t host, int64_t index, bool one_host)
+{
+	size_t low = 0, high = o->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (o->v[middle].gpu < index ||
+		    (o->v[middle].gpu == index && !one_host && o->v[middle].host < host))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (; low < o->n && o->v[low].gpu == index && index >= 0; low++) {
+		if (o->v[low].host == host ||
+		    (one_host && (host == NO_ID || o->v[low].host == NO_ID)))
+			return o->v[low].rank;
+		if (!one_host)
+			break;
+	}
 	return -1;
 }
 
@@ -189,6 +237,7 @@ static void assume_order(struct scene *s)
 void build_gpus(struct building *b)
 {
 	struct scene *s = b->s;
+	struct gpu_owners owners;
 	bool open = false, one_host = true;
 
 	for (size_t i = 0; i < b->n; i++) {
@@ -207,15 +256,18 @@ void build_gpus(struct building *b)
 		}
 	}
 	hosts_of_files(s);
+	owners = owners_of(s);
 	for (size_t i = 1; i < s->gpus.n; i++)
 		one_host &= s->gpus.v[i].host == s->gpus.v[0].host;
 	for (size_t i = 0; i < s->gpus.n; i++) {
 		struct scene_gpu *g = &s->gpus.v[i];
 
 		if (g->row == NO_ID)
-			g->row = scene_row(s, rank_of_gpu(s, g->host, g->series->index, one_host));
+			g->row =
+			    scene_row(s, rank_of_gpu(&owners, g->host, g->series->index, one_host));
 		open |= g->row == NO_ID;
 	}
+	free(owners.v);
 	if (open)
 		assume_order(s);
 	for (size_t i = 0; i < s->gpus.n; i++)

@@ -28,7 +28,7 @@ static void breach_done(struct breach *b)
 	free(b->groups.v);
 }
 
-static void drop(struct hang *h, size_t i)
+void breach_drop(struct hang *h, size_t i)
 {
 	breach_done(&h->breaches.v[i]);
 	h->breaches.n--;
@@ -39,7 +39,7 @@ static void drop(struct hang *h, size_t i)
 static void drop_every(struct hang *h)
 {
 	while (h->breaches.n)
-		drop(h, h->breaches.n - 1);
+		breach_drop(h, h->breaches.n - 1);
 }
 
 static bool names_someone(const struct hang *h)
@@ -56,7 +56,7 @@ static size_t drop_all(struct hang *h, enum ground ground)
 
 	for (size_t i = h->breaches.n; i-- > 0;)
 		if (h->breaches.v[i].ground == ground) {
-			drop(h, i);
+			breach_drop(h, i);
 			dropped++;
 		}
 	return dropped;
@@ -68,129 +68,6 @@ static bool has(const struct hang *h, enum ground ground)
 		if (h->breaches.v[i].ground == ground)
 			return true;
 	return false;
-}
-
-/* --- absence is evidence, within bounds --- */
-
-#define NODE_RANKS 8 /* where no host is known */
-
-static bool has_host(const struct hang *h, uint32_t row)
-{
-	return h->s->ranks.v[row].host != NO_ID && h->s->ranks.v[row].rank >= 0;
-}
-
-/* How many ranks a node has: as many as share the first known host that is not the last. */
-static int64_t ranks_of_a_node(const struct hang *h)
-{
-	int64_t most = 0, run = 0;
-
-	for (uint32_t row = 0; row < h->s->ranks.n; row++) {
-		if (!has_host(h, row)) {
-			run = 0;
-			continue;
-		}
-		run = row && has_host(h, row - 1) &&
-			      h->s->ranks.v[row].host == h->s->ranks.v[row - 1].host
-			  ? run + 1
-			  : 1;
-		most = MAX(most, run);
-	}
-	return most > 1 ? most : NODE_RANKS;
-}
-
-static bool any_host(const struct hang *h)
-{
-	for (uint32_t row = 0; row < h->s->ranks.n; row++)
-		if (has_host(h, row))
-			return true;
-	return false;
-}
-
-/* The block of ranks that begins at a multiple of its size: nobody of it was seen. */
-static bool absent_block(const struct hang *h, uint32_t row, int64_t size)
-{
-	int64_t first = h->s->ranks.v[row].rank / size * size;
-
-	for (uint32_t i = 0; i < h->s->ranks.n; i++)
-		if (h->s->ranks.v[i].lived && h->s->ranks.v[i].rank >= first &&
-		    h->s->ranks.v[i].rank < first + size)
-			return false;
-	return h->s->world_size > size;
-}
-
-/* Nothing is known of any rank of its node: whether it lives cannot be told. */
-static bool whole_node_absent(const struct hang *h, uint32_t row)
-{
-	int64_t node = ranks_of_a_node(h), rank = h->s->ranks.v[row].rank;
-
-	if (h->s->world_size <= node || node < 2)
-		return false;
-	if (!any_host(h) && absent_block(h, row, node / 2)) /* nodes of four are common too */
-		return true;
-	for (uint32_t i = 0; i < h->s->ranks.n; i++) {
-		const struct scene_rank *r = &h->s->ranks.v[i];
-		bool same = has_host(h, row) ? r->host == h->s->ranks.v[row].host
-					     : r->rank / node == rank / node;
-
-		if (same && r->rank >= 0 && r->lived)
-			return false;
-	}
-	return true;
-}
-
-static bool node_failed(const struct hang *h, uint32_t row)
-{
-	for (size_t i = 0; i < h->s->sayings.n; i++)
-		if (h->s->sayings.v[i].s.kind == SAY_NODE_FAILED &&
-		    (!has_host(h, row) || h->s->sayings.v[i].s.host == NO_ID ||
-		     h->s->sayings.v[i].s.host == h->s->ranks.v[row].host))
-			return true;
-	return false;
-}
-
-/* Ranks that left something, beside those named. */
-static size_t seen_beside(const struct hang *h, const struct breach *b)
-{
-	size_t n = 0;
-
-	for (uint32_t row = 0; row < h->s->ranks.n; row++)
-		n += h->s->ranks.v[row].lived;
-	for (size_t i = 0; i < b->culprits.n; i++)
-		n -= h->s->ranks.v[b->culprits.v[i]].lived;
-	return n;
-}
-
-static void weigh_absence(struct hang *h)
-{
-	for (size_t i = h->breaches.n; i-- > 0;) {
-		struct breach *b = &h->breaches.v[i];
-		size_t kept = 0, unseen = 0;
-
-		if (b->ground != GROUND_ABSENT)
-			continue;
-		for (size_t k = 0; k < b->culprits.n; k++) {
-			uint32_t row = b->culprits.v[k];
-			bool lived = h->s->ranks.v[row].lived;
-
-			if (!lived && !node_failed(h, row) &&
-			    (h->s->folded || whole_node_absent(h, row))) {
-				unseen++;
-				continue;
-			}
-			b->culprits.v[kept++] = row;
-		}
-		b->culprits.n = kept;
-		if (unseen && !h->s->folded)
-			*vec_push(&h->r->missing) = report_printf(
-			    h->r,
-			    "nothing was given of %zu ranks that make up whole nodes: they are "
-			    "waited for, but not blamed",
-			    unseen);
-		if (!kept || (kept >= seen_beside(h, b) && !node_failed(h, b->culprits.v[0])))
-			drop(h, i);
-		else if (kept > 1)
-			b->confidence = 0.6;
-	}
 }
 
 /* Whoever has a dump that shows it behind explains the wait; the absent may be anything. */
@@ -212,7 +89,7 @@ static void prefer_what_is_seen(struct hang *h)
 		for (size_t k = 0; k < h->breaches.n; k++)
 			seen |= h->breaches.v[k].ground == GROUND_BEHIND;
 		if (seen && !lived)
-			drop(h, i);
+			breach_drop(h, i);
 	}
 	if (has(h, GROUND_BEHIND) || has(h, GROUND_ABSENT))
 		drop_all(h, GROUND_STUCK);
@@ -230,7 +107,7 @@ static void weigh_majorities(struct hang *h)
 		for (size_t k = 0; k < b->culprits.n; k++)
 			busy += h->look[b->culprits.v[k]].busy_stack;
 		if (!busy && !h->timed_out && h->s->moved != MOVED_NO)
-			drop(h, i);
+			breach_drop(h, i);
 	}
 }
 
@@ -261,7 +138,7 @@ static void believe_stacks(struct hang *h)
 		}
 		b->culprits.n = kept;
 		if (!kept)
-			drop(h, i);
+			breach_drop(h, i);
 	}
 }
 
@@ -433,7 +310,7 @@ static void weigh_time(struct hang *h)
 	for (size_t i = h->breaches.n; i-- > 0;)
 		if (writes_a_usual_save(h, &h->breaches.v[i])) {
 			h->saves_now = true;
-			drop(h, i);
+			breach_drop(h, i);
 		}
 	h->assumed_hang |= h->breaches.n > 0;
 }
@@ -490,7 +367,7 @@ static void join_stuck(struct hang *h)
 		*vec_push(&h->breaches.v[first].groups) = b->group;
 		for (size_t k = 0; k < b->victims.n; k++)
 			*vec_push(&h->breaches.v[first].victims) = b->victims.v[k];
-		drop(h, i--);
+		breach_drop(h, i--);
 	}
 }
 

@@ -152,5 +152,8 @@ const char *hang_doing(struct hang *h, uint32_t row); /* what its stack is doing
 /* hang_table.c: groups, stacks and power in the report */
 void write_tables(struct hang *h);
 
+/* hang_absent.c */
+void weigh_absence(struct hang *h);
+void breach_drop(struct hang *h, size_t i);
 struct breach *breach_new(struct hang *h, enum ground ground);
 const char *hang_ranks(struct hang *h, const uint32_t *rows, size_t n); /* "0-2,4" */
