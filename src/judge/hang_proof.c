@@ -14,6 +14,33 @@ static void prove(struct hang *h, struct finding *f, const char *source, const c
 
 /* --- what the others wait in --- */
 
+/* With NCCL's timing on: who has launched it, but its GPU has not begun. */
+static void prove_not_started(struct hang *h, struct finding *f, const struct breach *b)
+{
+	const struct scene_group *g = &h->s->groups.v[b->group];
+	VEC(uint32_t) held = { 0 };
+	size_t started = 0;
+
+	for (size_t i = 0; i < g->members.n; i++) {
+		const struct scene_member *m = &g->members.v[i];
+
+		if (!m->waits || m->wait.seq != b->seq || m->source != MEMBER_DUMP)
+			continue;
+		started += m->wait.state == OP_STARTED;
+		if (m->wait.state == OP_SCHEDULED)
+			*vec_push(&held) = m->row;
+	}
+	if (held.n && held.n < started)
+		prove(h, f, "flight-recorder",
+		      report_printf(
+			  h->r,
+			  "the GPU%s of %s %s not started it, the others' have: something before "
+			  "it in the stream keeps it",
+			  held.n == 1 ? "" : "s", hang_who(h, held.v, held.n),
+			  held.n == 1 ? "has" : "have"));
+	free(held.v);
+}
+
 static void prove_place(struct hang *h, struct finding *f, const struct breach *b)
 {
 	const struct scene_group *g = &h->s->groups.v[b->group];
@@ -331,6 +358,8 @@ void prove_breach(struct hang *h, struct finding *f, const struct breach *b)
 		prove_sides(h, f, b);
 	else if (b->group != NO_ID && b->seq >= 0)
 		prove_place(h, f, b);
+	if (b->group != NO_ID && b->seq >= 0 && b->ground == GROUND_STUCK)
+		prove_not_started(h, f, b);
 	for (size_t i = 0; i < b->culprits.n && i < 8; i++)
 		prove_rank(h, f, b, b->culprits.v[i]);
 	prove_log(h, f, b);

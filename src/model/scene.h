@@ -148,7 +148,6 @@ struct scene {
 	VEC(const struct testimony *) files; /* logs and events */
 	uint32_t n_dumps, n_recordings;
 	bool gloo;		/* dumps of Gloo: no send and recv in them */
-	bool timing_known;	/* some operation was seen started */
 	enum scene_moved moved; /* between the recordings of dumps, or of RAS */
 	int64_t recorded_ns;	/* newest time of the last recording; -1 */
 	bool folded;		/* a log leaves out equal lines of other ranks */

@@ -7,6 +7,7 @@
  */
 #include <strings.h>
 
+#include "read/fr.h"
 #include "read/fr_inside.h"
 #include "read/survey.h"
 
