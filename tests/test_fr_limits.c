@@ -114,12 +114,29 @@ static void a_list_that_is_repeated_costs_no_hours(void **state)
 	buf_done(&p.b);
 }
 
+static void a_list_of_no_types_is_an_empty_text(void **state)
+{
+	static const char json[] = "{\"version\": \"2.10\", \"entries\": [{\"profiling_name\": "
+				   "\"nccl:barrier\", \"collective_seq_id\": 1, "
+				   "\"input_dtypes\": []}]}";
+	struct heard h;
+
+	(void)state;
+	hear(&h, json, strlen(json), "fr_rank3.json", 0);
+	assert_int_equal(h.status, 0);
+	assert_int_equal(h.t->entries.n, 1);
+	assert_string_equal(intern_get(&h.t->names, h.t->signatures.v[0].in_dtypes), "");
+	assert_true(h.t->signatures.v[0].in_dtypes != NO_ID);
+	heard_done(&h);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(members_of_the_largest_jobs_are_read_whole),
 		cmocka_unit_test(strings_beyond_the_limit_are_passed_over),
 		cmocka_unit_test(a_list_that_is_repeated_costs_no_hours),
+		cmocka_unit_test(a_list_of_no_types_is_an_empty_text),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

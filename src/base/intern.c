@@ -92,9 +92,11 @@ static uint32_t intern_slot(const struct intern *in, const char *s, size_t len, 
 
 uint32_t intern(struct intern *in, const char *s, size_t len)
 {
-	uint32_t hash = (uint32_t)hash_bytes(s, len, 0);
-	uint32_t slot;
+	uint32_t hash, slot;
 
+	if (!len)
+		s = ""; /* that of an empty buffer is NULL */
+	hash = (uint32_t)hash_bytes(s, len, 0);
 	if (!in->slots || in->n >= in->mask / 2)
 		intern_rehash(in, in->slots ? (in->mask + 1) * 2 : 256);
 	slot = intern_slot(in, s, len, hash);
