@@ -521,7 +521,8 @@ static void some_gpus_at_zero_at_epoch_end(void **state)
 		bool idle = i == 1 || i == 4 || i == 6;
 
 		assert_int_equal(g->index, i);
-		assert_float_equal(g->samples[g->n_samples - 1].utilization, idle ? 0 : 1, 0.001);
+		assert_float_equal(g->samples[g->n_samples - 1].utilization, (idle ? 0.0f : 1.0f),
+				   0.001);
 		assert_true(g->samples[0].power_w > 300);
 		assert_true(g->samples[g->n_samples - 1].power_w < 130);
 	}
