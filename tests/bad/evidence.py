@@ -143,6 +143,15 @@ def cases(Want):
             write(os.path.join(folder, str(i), NAME.format(3)), pickle.dumps(d, protocol=dice.choice([2, 4, 5])))
         return Want(status=(0, 1, 2), alive=(0, 1, 2), says=(), lines=20, not_blamed={0, 1})
 
+    def unreadable_dumps_are_no_absence(base, folder):
+        """All who can be read wait alike: that the fourth dump cannot be read is no sign against its rank."""
+        for i, content in enumerate((b'\x80\x02cos\nsystem\n.', b'', b'\x80\x02' + random.Random(1).randbytes(5000))):
+            for r in range(3):
+                write(os.path.join(folder, NAME.format(4 * i + r)), native(dump(4 * i + r, members=str(list(range(12))))))
+            write(os.path.join(folder, NAME.format(4 * i + 3)), content)
+        write(os.path.join(folder, NAME.format(BEHIND)), native(dump(3, members=str(list(range(12))))))  # not behind here
+        return Want(status=(2,), alive=(0, 1, 2), says=[NAME.format(r) for r in (3, 7, 11)], blames=set())
+
     # -- versions, numbers, members
 
     def versions_from_the_future(base, folder):
@@ -262,8 +271,8 @@ def cases(Want):
         return Want(status=(1, 2), alive=(), says=(), memory=400 * MIB)
 
     short = [programs_instead_of_dumps, program_behind_the_entries, dumps_of_eighty_seven_bytes, nothing_but_dumps_of_eighty_seven_bytes,
-             dump_that_holds_itself, lengths_of_four_gigabytes, lists_that_a_memo_repeats, values_of_other_types, versions_from_the_future,
-             numbers_with_holes, numbers_that_jump, ranks_beyond_any_job, members_by_the_million_in_dumps, older_dump_of_one_rank,
-             words_that_would_paint_the_terminal, log_with_zeros_and_endless_lines, binaries_called_log, columns_that_change_midway,
-             labels_by_the_hundred_thousand, nesting_of_every_kind, evidence_in_every_wrapping]
+             unreadable_dumps_are_no_absence, dump_that_holds_itself, lengths_of_four_gigabytes, lists_that_a_memo_repeats, values_of_other_types,
+             versions_from_the_future, numbers_with_holes, numbers_that_jump, ranks_beyond_any_job, members_by_the_million_in_dumps,
+             older_dump_of_one_rank, words_that_would_paint_the_terminal, log_with_zeros_and_endless_lines, binaries_called_log,
+             columns_that_change_midway, labels_by_the_hundred_thousand, nesting_of_every_kind, evidence_in_every_wrapping]
     return short, [gpus_by_the_ten_thousand, ranks_by_the_hundred_thousand_in_a_log, stacks_by_the_hundred_thousand]
