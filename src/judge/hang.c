@@ -50,16 +50,11 @@ static bool names_someone(const struct hang *h)
 	return false;
 }
 
-static size_t drop_all(struct hang *h, enum ground ground)
+static void drop_all(struct hang *h, enum ground ground)
 {
-	size_t dropped = 0;
-
 	for (size_t i = h->breaches.n; i-- > 0;)
-		if (h->breaches.v[i].ground == ground) {
+		if (h->breaches.v[i].ground == ground)
 			breach_drop(h, i);
-			dropped++;
-		}
-	return dropped;
 }
 
 static bool has(const struct hang *h, enum ground ground)
@@ -407,7 +402,6 @@ void judge_hang(const struct scene *scene, struct report *report)
 		find_cause(&h, &h.breaches.v[i]);
 	join_stuck(&h);
 	weigh_proof(&h);
-	h.hangs = h.breaches.n > 0;
 	verdict(&h);
 	write_findings(&h);
 	write_tables(&h);

@@ -81,7 +81,7 @@ static bool whole_node_absent(const struct hang *h, const struct nodes *n, uint3
 	return has_host(h, row) ? !n->by_host[r->host] : !n->by_place[r->rank / n->size];
 }
 
-static bool node_failed(const struct hang *h, uint32_t row)
+bool node_failed(const struct hang *h, uint32_t row)
 {
 	for (size_t i = 0; i < h->s->sayings.n; i++)
 		if (h->s->sayings.v[i].s.kind == SAY_NODE_FAILED &&

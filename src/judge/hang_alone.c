@@ -7,27 +7,29 @@
 
 /* --- named by PyTorch --- */
 
-/* A rank that ran into a time-out of its own waits for somebody, wherever it lags. */
-static bool waited_itself(const struct scene *s, uint32_t row)
+/* By row: it ran into a time-out of its own, so it waits for somebody, wherever it lags. */
+static bool *who_waited_itself(const struct scene *s)
 {
+	bool *waited = xcalloc(s->ranks.n + 1, sizeof(bool));
+
 	for (size_t i = 0; i < s->sayings.n; i++)
-		if (s->sayings.v[i].s.kind == SAY_TIMEOUT && s->sayings.v[i].row == row)
-			return true;
-	return false;
+		if (s->sayings.v[i].s.kind == SAY_TIMEOUT && s->sayings.v[i].row != NO_ID)
+			waited[s->sayings.v[i].row] = true;
+	return waited;
 }
 
 void breach_of_reports(struct hang *h)
 {
-	const struct scene *s = h->s;
 	struct breach *b = NULL;
 	_cleanup_free_ bool *named = xcalloc(h->s->ranks.n + 1, sizeof(bool));
+	_cleanup_free_ bool *waited = who_waited_itself(h->s);
 	int64_t lowest = INT64_MAX;
 
 	for (size_t i = 0; i < h->s->sayings.n; i++) {
 		const struct scene_saying *y = &h->s->sayings.v[i];
 
 		if ((y->s.kind != SAY_DESYNC_LAGGING && y->s.kind != SAY_NOT_JOINED) ||
-		    y->peer_row == NO_ID || waited_itself(s, y->peer_row))
+		    y->peer_row == NO_ID || waited[y->peer_row])
 			continue;
 		if (!b)
 			b = breach_new(h, GROUND_REPORTED);

@@ -115,18 +115,6 @@ static bool on_its_host(const struct hang *h, uint32_t row, const struct failure
 	return host == NO_ID || f->said->s.host == NO_ID || host == f->said->s.host;
 }
 
-static bool node_is_gone(const struct hang *h, uint32_t row)
-{
-	uint32_t host = h->s->ranks.v[row].host;
-
-	for (size_t i = 0; i < h->s->sayings.n; i++)
-		if (h->s->sayings.v[i].s.kind == SAY_NODE_FAILED && !h->s->ranks.v[row].lived &&
-		    (host == NO_ID || h->s->sayings.v[i].s.host == NO_ID ||
-		     h->s->sayings.v[i].s.host == host))
-			return true;
-	return false;
-}
-
 static enum cause cause_of_rank(const struct hang *h, const struct breach *b, uint32_t row,
 				const char **detail)
 {
@@ -152,7 +140,7 @@ static enum cause cause_of_rank(const struct hang *h, const struct breach *b, ui
 		return CAUSE_DEAD_RANK;
 	if (log_is_about(h, SAY_DATA_WORK, row))
 		return CAUSE_DATA_STARVED;
-	if (b->ground == GROUND_ABSENT && node_is_gone(h, row))
+	if (b->ground == GROUND_ABSENT && !h->s->ranks.v[row].lived && node_failed(h, row))
 		return CAUSE_DEAD_RANK;
 	if (b->ground == GROUND_ABSENT && h->n_untied && on_its_host(h, row, h->untied))
 		return h->untied->cause;

@@ -33,7 +33,7 @@ static const struct meaning meanings[] = {
 /* A process that its own watchdog ends after a time-out has no failure of its own. */
 static bool is_watchdogs_end(const struct hang *h, const struct scene_saying *y)
 {
-	const char *text = y->s.text == NO_ID ? "" : intern_get(&h->s->names, y->s.text);
+	const char *text = hang_name(h, y->s.text);
 
 	return (y->s.kind == SAY_FATAL || y->s.kind == SAY_EXCEPTION) &&
 	       strstr(text, "watchdog thread terminated") &&
@@ -57,11 +57,6 @@ static bool is_echo(enum saying_kind k)
 static bool ended_from_outside(int64_t exit)
 {
 	return exit == -SIGTERM || exit == -SIGINT || exit == -SIGHUP || exit == 128 + SIGTERM;
-}
-
-static const char *text_of(const struct hang *h, uint32_t id)
-{
-	return id == NO_ID ? "" : intern_get(&h->s->names, id);
 }
 
 /* When the first watchdog spoke; what ends after that ends because of it. */
@@ -122,8 +117,9 @@ static void note_fate(const struct hang *h, struct fate *f, const struct scene_s
 	}
 }
 
-/* Ended by somebody else's doing: by its launcher, its own watchdog, or a lost peer. */
-static bool followed(const struct hang *h, const struct fate *f)
+/* Ended by somebody else's doing: by its launcher, its own watchdog, or a lost peer.
+   timeout_ns: when the first watchdog spoke */
+static bool followed(const struct hang *h, const struct fate *f, int64_t timeout_ns)
 {
 	const struct meaning *m = f->best ? meaning_of(f->best->s.kind) : NULL;
 	int64_t exit = f->exit ? f->exit->s.value : 0;
@@ -141,14 +137,14 @@ static bool followed(const struct hang *h, const struct fate *f)
 		return true;
 	if (h->timed_out && exit == -SIGABRT)
 		return true; /* what a watchdog does after a time-out */
-	if (h->timed_out && f->exit->s.time_ns > 0 && f->exit->s.time_ns >= first_timeout_ns(h))
+	if (h->timed_out && f->exit->s.time_ns > 0 && f->exit->s.time_ns >= timeout_ns)
 		return true;
 	return f->timed_out || f->lost_peer;
 }
 
 static bool mismatch_words(const struct hang *h, const struct scene_saying *y)
 {
-	return y->s.kind == SAY_FATAL && strstr(text_of(h, y->s.what), "size mismatch");
+	return y->s.kind == SAY_FATAL && strstr(hang_name(h, y->s.what), "size mismatch");
 }
 
 static void add_failure(struct hang *h, const struct fate *f)
@@ -212,6 +208,7 @@ void look_at_failures(struct hang *h)
 	struct fate *fate = xcalloc(h->s->ranks.n + 1, sizeof(*fate));
 	struct fate nobody = { 0 };
 	VEC(uint32_t) rows = { 0 };
+	int64_t timeout_ns = first_timeout_ns(h);
 
 	note_ends(h);
 	for (size_t i = 0; i < h->s->sayings.n; i++) {
@@ -221,11 +218,13 @@ void look_at_failures(struct hang *h)
 		note_fate(h, row == NO_ID ? &nobody : &fate[row], y);
 	}
 	for (uint32_t row = 0; row < h->s->ranks.n; row++) {
-		h->look[row].echo = (fate[row].best || fate[row].exit || fate[row].lost_peer) &&
-				    followed(h, &fate[row]);
-		if (!fate[row].best || followed(h, &fate[row]))
+		const struct fate *f = &fate[row];
+		bool echo = followed(h, f, timeout_ns);
+
+		h->look[row].echo = echo && (f->best || f->exit || f->lost_peer);
+		if (echo)
 			continue;
-		add_failure(h, &fate[row]);
+		add_failure(h, f);
 		*vec_push(&rows) = row;
 	}
 	if (nobody.best && nobody.weight > 2)

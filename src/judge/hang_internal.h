@@ -29,6 +29,7 @@ struct failure {
 struct rank_look {
 	bool has_stack;
 	struct doing_found doing;
+	uint64_t stack_hash;	/* of the main thread's frames: equal where ranks stand alike */
 	bool waiting_stack;	/* its stack waits in a collective, or may */
 	bool busy_stack;	/* its stack is in something that is no collective */
 	struct failure *failed; /* NULL: no failure of its own */
@@ -83,12 +84,11 @@ struct hang {
 	VEC(struct breach) breaches;
 	struct failure *untied; /* words of a node that name no rank */
 	size_t n_untied;
-	bool timed_out;	   /* somebody's watchdog spoke */
-	bool ended;	   /* the job ended by an error */
-	bool near_end;	   /* the log stands near the end of an epoch or of the run */
-	bool goes_on;	   /* something shows progress after the dumps */
-	bool assumed_hang; /* one recording: that it hangs is assumed */
-	bool hangs;
+	bool timed_out;	       /* somebody's watchdog spoke */
+	bool ended;	       /* the job ended by an error */
+	bool near_end;	       /* the log stands near the end of an epoch or of the run */
+	bool goes_on;	       /* something shows progress after the dumps */
+	bool assumed_hang;     /* one recording: that it hangs is assumed */
 	struct row_list early; /* they say that their epoch is over, the others go on */
 	int64_t last_step, total_steps;
 	int64_t waited_ms; /* as the watchdogs state it; -1 */
@@ -104,7 +104,6 @@ struct hang {
 void rows_join(struct hang *h);
 /* hang_look.c: stacks, words and power of each rank */
 void look_at_ranks(struct hang *h);
-uint64_t stack_hash(const struct scene_stack *k); /* of the main thread's frames */
 bool waits_by_stack(const struct doing_found *d);
 /* hang_saves.c */
 void look_at_now(struct hang *h);
@@ -144,7 +143,8 @@ void split_by_cause(struct hang *h);
 void prove_breach(struct hang *h, struct finding *f, const struct breach *b);
 /* hang_words.c */
 void write_findings(struct hang *h);
-const char *hang_name(const struct hang *h, uint32_t id);	      /* "" for NO_ID */
+const char *hang_name(const struct hang *h, uint32_t id);		  /* "" for NO_ID */
+const char *hang_last_words(const struct hang *h, enum saying_kind kind); /* "": none */
 const char *hang_who(struct hang *h, const uint32_t *rows, size_t n); /* "rank 3", "ranks 0-2" */
 const char *hang_op(struct hang *h, uint32_t signature);	      /* "barrier" */
 const char *hang_group(struct hang *h, uint32_t group);
@@ -154,6 +154,7 @@ void write_tables(struct hang *h);
 
 /* hang_absent.c */
 void weigh_absence(struct hang *h);
+bool node_failed(const struct hang *h, uint32_t row); /* by the scheduler's words */
 void breach_drop(struct hang *h, size_t i);
 struct breach *breach_new(struct hang *h, enum ground ground);
 const char *hang_ranks(struct hang *h, const uint32_t *rows, size_t n); /* "0-2,4" */

@@ -8,7 +8,8 @@ bool waits_by_stack(const struct doing_found *d)
 	       d->doing == DOING_GPU_WAIT || d->doing == DOING_RENDEZVOUS;
 }
 
-uint64_t stack_hash(const struct scene_stack *k)
+/* Of the main thread's frames. */
+static uint64_t stack_hash(const struct scene_stack *k)
 {
 	const struct thread_stack *t = &k->of->threads.v[k->main_thread];
 	uint64_t h = t->n_frames;
@@ -47,17 +48,13 @@ static void look_at_stacks(struct hang *h)
 			continue;
 		k = &h->s->stacks.v[row];
 		l->doing = doing_of_process(k->of, &k->of->stacks.v[k->process]);
+		l->stack_hash = stack_hash(k);
 		l->has_stack = l->doing.doing != DOING_WORKER && l->doing.doing != DOING_LAUNCHER;
 		l->waiting_stack = l->has_stack && waits_by_stack(&l->doing);
 		/* who waits in a collective by its dump is not busy, wherever its host stands */
 		l->busy_stack = l->has_stack && !l->waiting_stack &&
 				!tells_nothing(l->doing.doing) && !waits_by_dump(h->s, (uint32_t)i);
 	}
-}
-
-static uint64_t hash_of_stack(const struct scene *s, uint32_t row)
-{
-	return stack_hash(&s->stacks.v[s->ranks.v[row].stack]);
 }
 
 /* Who stands where ranks stand that wait by their dumps, waits as well: the place hides it. */
@@ -74,15 +71,13 @@ static void look_at_equal_stacks(struct hang *h)
 		for (uint32_t i = 0; i < s->ranks.n; i++) {
 			struct rank_look *l = &h->look[i];
 			size_t at = 0;
-			uint64_t hash;
 
 			if (!l->has_stack || l->waiting_stack)
 				continue;
-			hash = hash_of_stack(s, i);
-			while (at < shared.n && shared.v[at].hash != hash)
+			while (at < shared.n && shared.v[at].hash != l->stack_hash)
 				at++;
 			if (at == shared.n)
-				*vec_push(&shared) = (struct shared){ .hash = hash };
+				*vec_push(&shared) = (struct shared){ .hash = l->stack_hash };
 			if (!pass) {
 				shared.v[at].all++;
 				shared.v[at].waiting += waits_by_dump(s, i);

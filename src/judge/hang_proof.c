@@ -288,13 +288,10 @@ static void prove_report_states(struct hang *h, struct finding *f)
 /* The last line of the kind that the cause is about. */
 static void prove_last(struct hang *h, struct finding *f, enum saying_kind kind)
 {
-	const struct scene_saying *last = NULL;
+	const char *last = hang_last_words(h, kind);
 
-	for (size_t i = 0; i < h->s->sayings.n; i++)
-		if (h->s->sayings.v[i].s.kind == kind && h->s->sayings.v[i].s.text != NO_ID)
-			last = &h->s->sayings.v[i];
-	if (last)
-		prove_once(h, f, report_printf(h->r, "the log: %s", hang_name(h, last->s.text)));
+	if (*last)
+		prove_once(h, f, report_printf(h->r, "the log: %s", last));
 }
 
 static void prove_log(struct hang *h, struct finding *f, const struct breach *b)

@@ -158,7 +158,7 @@ static void write_stacks(struct hang *h)
 		if (!h->look[row].has_stack)
 			continue;
 		k = &h->s->stacks.v[h->s->ranks.v[row].stack];
-		hash = stack_hash(k);
+		hash = h->look[row].stack_hash;
 		while (at < hashes.n && hashes.v[at] != hash)
 			at++;
 		if (at == hashes.n) {

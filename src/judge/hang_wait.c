@@ -128,10 +128,10 @@ static const struct scene_member *peer_of(const struct scene *s, const struct sc
 static bool behind(const struct scene_member *m, const struct place *p, const struct hang *h,
 		   bool with_unseen)
 {
-	if (!with_unseen && m->source == MEMBER_ABSENT && !h->s->ranks.v[m->row].lived)
-		return false;
 	const struct scene_group *g = &h->s->groups.v[p->group];
 
+	if (!with_unseen && m->source == MEMBER_ABSENT && !h->s->ranks.v[m->row].lived)
+		return false;
 	if (h->s->ranks.v[m->row].cut)
 		return false;
 	/* lines that name no group are of several: their numbers cannot be compared */
@@ -362,31 +362,29 @@ static void set_place(const struct graph *g, struct breach *b, uint32_t row)
 /* Those of one place who are behind in it belong together, whatever each of them does. */
 static struct breach *breach_at(struct hang *h, enum ground ground, const struct breach *like)
 {
-	for (size_t i = 0; i < h->breaches.n; i++) {
-		struct breach *b = &h->breaches.v[i];
+	struct breach *b;
 
+	for (size_t i = 0; i < h->breaches.n; i++) {
+		b = &h->breaches.v[i];
 		if (b->ground == ground && b->group == like->group && b->seq == like->seq)
 			return b;
 	}
-	*vec_push(&h->breaches) = *like;
-	h->breaches.v[h->breaches.n - 1].ground = ground;
-	return NULL;
+	b = vec_push(&h->breaches);
+	*b = *like;
+	b->ground = ground;
+	return b;
 }
 
 static void free_sink(struct hang *h, const struct graph *g, uint32_t row)
 {
 	struct breach like = { .group = NO_ID, .seq = -1, .signature = NO_ID, .confidence = 0.9 };
 	enum ground ground = GROUND_BEHIND;
-	struct breach *b;
 
 	set_place(g, &like, row);
 	if (like.group != NO_ID && !h->look[row].has_stack &&
 	    scene_member(&h->s->groups.v[like.group], row)->source == MEMBER_ABSENT)
 		ground = GROUND_ABSENT;
-	b = breach_at(h, ground, &like);
-	if (!b)
-		b = &h->breaches.v[h->breaches.n - 1];
-	*vec_push(&b->culprits) = row;
+	*vec_push(&breach_at(h, ground, &like)->culprits) = row;
 }
 
 struct without {
@@ -485,13 +483,9 @@ static void stuck_sink(struct hang *h, const struct graph *g, uint32_t row)
 	struct breach like = {
 		.group = p->group, .seq = p->seq, .signature = NO_ID, .confidence = 0.6
 	};
-	struct breach *b;
 
 	like.signature = scene_member(&h->s->groups.v[p->group], row)->wait.signature;
-	b = breach_at(h, GROUND_STUCK, &like);
-	if (!b)
-		b = &h->breaches.v[h->breaches.n - 1];
-	*vec_push(&b->victims) = row;
+	*vec_push(&breach_at(h, GROUND_STUCK, &like)->victims) = row;
 }
 
 /* A conflict that nobody waits in any more may still have begun it all. */

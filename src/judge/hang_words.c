@@ -134,7 +134,7 @@ static const char *sentence_of_sides(struct hang *h, const struct breach *b)
 	    hang_op(h, b->signature), mismatch_name(c->kind), c->seq, hang_group(h, b->group));
 }
 
-static const char *last_words(struct hang *h, enum saying_kind kind)
+const char *hang_last_words(const struct hang *h, enum saying_kind kind)
 {
 	const char *text = "";
 
@@ -159,10 +159,10 @@ static const char *sentence_of_behind(struct hang *h, const struct breach *b)
 				     "%s finished collective %" PRId64
 				     " and never came to the next, by PyTorch's own report",
 				     culprits, b->seq - 1);
-	if (b->cause == CAUSE_DATA_STARVED && *last_words(h, SAY_DATA_WORK))
+	if (b->cause == CAUSE_DATA_STARVED && *hang_last_words(h, SAY_DATA_WORK))
 		return report_printf(h->r,
 				     "%s had not come to %s; the last that the log shows is: %s",
-				     culprits, place_of(h, b), last_words(h, SAY_DATA_WORK));
+				     culprits, place_of(h, b), hang_last_words(h, SAY_DATA_WORK));
 	if (b->cause == CAUSE_CHECKPOINT)
 		return report_printf(h->r,
 				     "%s had not come to %s; the last that the log shows is a "

@@ -6,6 +6,7 @@
 #include "read/collected.h"
 
 #include "read/json_member.h"
+#include "read/text_lines.h"
 
 #define COLLECTED_BYTES_MAX ((size_t)64 << 20)
 
@@ -115,17 +116,14 @@ int collected_read(struct input *in, const char *path, struct testimony **ret,
 }
 
 /* Its first member names it. */
-bool collected_sniff(const char *text_in, size_t len, const char *path)
+bool collected_sniff(const char *text, size_t len, const char *path)
 {
-	static const char name[] = "\"lockstep_collect\"";
-	size_t at = 0;
-
 	(void)path;
-	while (at < len && (unsigned char)text_in[at] <= ' ')
-		at++;
-	if (at == len || text_in[at] != '{')
+	line_trim(&text, &len);
+	if (!len || *text != '{')
 		return false;
-	for (at++; at < len && (unsigned char)text_in[at] <= ' ';)
-		at++;
-	return len - at >= sizeof(name) - 1 && !memcmp(text_in + at, name, sizeof(name) - 1);
+	text++;
+	len--;
+	line_trim(&text, &len);
+	return line_starts(text, len, "\"lockstep_collect\"");
 }

@@ -12,6 +12,7 @@
 
 #include "read/fr_inside.h"
 #include "read/survey.h"
+#include "read/text_lines.h"
 
 /* --- the header --- */
 
@@ -326,15 +327,10 @@ int fr_read(struct input *in, const char *path, struct testimony **ret, struct r
 
 /* --- what is a dump --- */
 
-static bool has(const char *text, size_t len, const char *word)
-{
-	return memmem(text, len, word, strlen(word)) != NULL;
-}
-
 static bool has_keys(const char *text, size_t len)
 {
-	return has(text, len, "pg_config") || has(text, len, "pg_status") ||
-	       has(text, len, "comm_lib_version") || has(text, len, "profiling_name");
+	return line_has(text, len, "pg_config") || line_has(text, len, "pg_status") ||
+	       line_has(text, len, "comm_lib_version") || line_has(text, len, "profiling_name");
 }
 
 /* Called as dumps are called. */
@@ -379,18 +375,14 @@ static bool has_entries(const char *text, size_t len)
 
 bool fr_json_sniff(const char *text, size_t len, const char *path)
 {
-	const char *end = text + len;
-
 	(void)path;
-	while (text < end && (unsigned char)*text <= ' ')
-		text++;
-	if (text == end || (*text != '{' && *text != '['))
+	line_trim(&text, &len);
+	if (!len || (*text != '{' && *text != '['))
 		return false;
-	len = (size_t)(end - text);
-	if (has(text, len, "\"pg_status\"") ||
-	    (has(text, len, "\"pg_config\"") && has(text, len, "\"version\"")))
+	if (line_has(text, len, "\"pg_status\"") ||
+	    (line_has(text, len, "\"pg_config\"") && line_has(text, len, "\"version\"")))
 		return true;
-	if (!has(text, len, "\"profiling_name\""))
+	if (!line_has(text, len, "\"profiling_name\""))
 		return false;
 	return *text == '[' || has_entries(text, len);
 }

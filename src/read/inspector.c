@@ -4,6 +4,7 @@
 
 #include "read/pile.h"
 #include "read/ras_inside.h"
+#include "read/text_lines.h"
 
 #define INSPECTOR_WORDS(X)                                                                         \
 	X(HEADER, "header")                                                                        \
@@ -177,15 +178,11 @@ int inspector_read(struct input *in, const char *path, struct testimony **ret,
 
 bool inspector_sniff(const char *text, size_t len, const char *path)
 {
-	const char *end = text + len;
-
 	(void)path;
-	while (text < end && (unsigned char)*text <= ' ')
-		text++;
-	if (text == end || *text != '{')
+	line_trim(&text, &len);
+	if (!len || *text != '{')
 		return false;
-	len = (size_t)(end - text);
-	return memmem(text, len, "\"header\"", 8) &&
-	       (memmem(text, len, "\"coll_perf\"", 11) || memmem(text, len, "\"p2p_perf\"", 10) ||
-		memmem(text, len, "\"inspector_output_format_version\"", 33));
+	return line_has(text, len, "\"header\"") &&
+	       (line_has(text, len, "\"coll_perf\"") || line_has(text, len, "\"p2p_perf\"") ||
+		line_has(text, len, "\"inspector_output_format_version\""));
 }

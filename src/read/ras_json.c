@@ -12,6 +12,7 @@
 #include "read/ras.h"
 #include "read/ras_inside.h"
 #include "read/stamp.h"
+#include "read/text_lines.h"
 
 #define RAS_WORDS(X)                                                                               \
 	X(HASH, "hash")                                                                            \
@@ -307,16 +308,12 @@ int ras_json_read(struct input *in, const char *path, struct testimony **ret,
 
 bool ras_json_sniff(const char *text, size_t len, const char *path)
 {
-	const char *end = text + len;
-
 	(void)path;
-	while (text < end && (unsigned char)*text <= ' ')
-		text++;
-	if (text == end || *text != '{')
+	line_trim(&text, &len);
+	if (!len || *text != '{')
 		return false;
-	len = (size_t)(end - text);
-	return (memmem(text, len, "\"communicators", 14) &&
-		memmem(text, len, "\"nccl_version\"", 14)) ||
-	       (memmem(text, len, "\"event\"", 7) && memmem(text, len, "\"PEER_", 6)) ||
-	       memmem(text, len, "\"collective_counts\"", 19);
+	return (line_has(text, len, "\"communicators") &&
+		line_has(text, len, "\"nccl_version\"")) ||
+	       (line_has(text, len, "\"event\"") && line_has(text, len, "\"PEER_")) ||
+	       line_has(text, len, "\"collective_counts\"");
 }

@@ -7,6 +7,7 @@
  */
 #include "read/json_fast.h"
 #include "read/stack.h"
+#include "read/text_lines.h"
 
 #define THREAD_BYTES_MAX ((size_t)4 << 20)
 #define NAME_BYTES_MAX	 4096u
@@ -193,14 +194,10 @@ static void read_all(struct stack_json *s)
 
 bool stack_json_sniff(const char *text, size_t len, const char *path)
 {
-	const char *p = text, *end = text + len;
-
 	(void)path;
-	while (p < end && (unsigned char)*p <= ' ')
-		p++;
-	return p < end && *p == '[' && memmem(p, (size_t)(end - p), "\"frames\"", 8) &&
-	       (memmem(p, (size_t)(end - p), "\"thread_id\"", 11) ||
-		memmem(p, (size_t)(end - p), "\"owns_gil\"", 10));
+	line_trim(&text, &len);
+	return len && *text == '[' && line_has(text, len, "\"frames\"") &&
+	       (line_has(text, len, "\"thread_id\"") || line_has(text, len, "\"owns_gil\""));
 }
 
 int stack_json_read(struct input *in, const char *path, struct testimony **ret,
