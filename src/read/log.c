@@ -120,6 +120,24 @@ static bool word_stands(const char *p, const char *word, size_t len)
 	return true;
 }
 
+unsigned log_known_words(const struct log *g, const char *p, const char *end)
+{
+	const struct log_words *w = g->words;
+	unsigned n = 0;
+
+	for (bool letter = false; p < end; p++) {
+		bool was = letter;
+		uint16_t row;
+
+		letter = is_alpha(*p);
+		if (!letter || was)
+			continue;
+		row = word_row_at(w, w->first[word_hash(word_key(p))], p);
+		n += row && word_stands(p, w->rows[row - 1].anchor->word, w->rows[row - 1].len);
+	}
+	return n;
+}
+
 /* --- a line and its words --- */
 
 /* Copies a line without escape sequences; at is moved along. */
@@ -346,6 +364,19 @@ static inline struct masks masks_of(const char *p)
 	m.end |= m.lf;
 	return m;
 }
+
+/* Bytes behind end are read, up to LOG_PAD of them. */
+static const char *line_end(const char *p, const char *end)
+{
+	for (; p < end; p += 16) {
+		__m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
+		int ends = _mm_movemask_epi8(_mm_or_si128(is_byte(v, '\n'), is_byte(v, '\r')));
+
+		if (ends)
+			return MIN(p + __builtin_ctz((unsigned)ends), end);
+	}
+	return end;
+}
 #else
 static inline struct masks masks_of(const char *p)
 {
@@ -361,6 +392,13 @@ static inline struct masks masks_of(const char *p)
 		m.end |= p[i] == '\n' || p[i] == '\r' ? bit : 0;
 	}
 	return m;
+}
+
+static const char *line_end(const char *p, const char *end)
+{
+	while (p < end && *p != '\n' && *p != '\r')
+		p++;
+	return p;
 }
 #endif
 
@@ -387,23 +425,17 @@ static inline uint64_t known_words(const struct log_words *w, const char *p, uin
 	return known;
 }
 
-static const char *line_end(const char *p, const char *end)
-{
-	const char *lf = memchr(p, '\n', (size_t)(end - p)), *stop = lf ? lf : end;
-	const char *cr = memchr(p, '\r', (size_t)(stop - p));
-
-	return cr ? cr : stop;
-}
-
 /* Further lines of a shape that was learnt. Gives the end of the last. */
 static const char *take_alike(struct log *g, const char *eol, const char *end, uint64_t *number)
 {
-	while (eol + 1 < end && *eol == '\n') {
-		const char *next = memchr(eol + 1, '\n', (size_t)(end - eol - 1));
+	while (eol + 1 < end && (*eol == '\n' || *eol == '\r')) {
+		bool two = *eol == '\r' && eol[1] == '\n';
+		const char *start = eol + 1 + two, *next = line_end(start, end);
+		uint64_t n = *number + (two || *eol == '\n');
 
-		if (!next || !log_shape_take(g, eol + 1, next, *number + 1))
+		if (next == end || !log_shape_take(g, start, next, n))
 			break;
-		++*number;
+		*number = n;
 		eol = next;
 	}
 	return eol;

@@ -238,6 +238,8 @@ void log_times_settle(struct log *g);
 
 /* Fills what the line's prefixes say and what is unknown in s, and says it. */
 struct saying *log_say(struct log *g, const struct log_line *l, struct saying *s);
+/* How many words that some part asks for begin from p to end; LOG_PAD bytes behind are read. */
+unsigned log_known_words(const struct log *g, const char *p, const char *end);
 /* Only the filling: who, where and when. */
 void log_fill(struct log *g, const struct log_line *l, struct saying *s);
 /* The words from p to end as names: control characters gone, cut at SAYING_TEXT_MAX. */
@@ -281,6 +283,10 @@ bool log_classify(struct log *g, const char *p, const char *end, struct saying *
 void log_train_done(struct log *g);
 void log_progress_say(struct log *g, enum progress_source source, const struct progress_line *p);
 
+/* Its step, from an epoch that is set and the done of total steps in it; false: beyond all count.
+ */
+bool progress_in_epoch(struct progress_line *p, int64_t done, int64_t total);
+
 /* --- log_shape.c --- */
 
 /* A line of progress and where its numbers stand; p == NULL: not there. */
@@ -288,7 +294,9 @@ struct progress_found {
 	struct progress_line p;
 	enum progress_source source;
 	struct scan step, ms, tokens, loss; /* step: with what stands around it and the total */
+	struct scan epoch;		    /* of a bar that counts the steps of one */
 	double ms_scale;
+	bool ms_is_rate; /* it counts steps a second */
 };
 void log_shape_learn(struct log *g, const struct log_line *l, const struct progress_found *f);
 /* Takes a line that differs from one learnt in its digits only. */
