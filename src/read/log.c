@@ -96,8 +96,8 @@ static inline uint16_t word_row_at(const struct log_words *w, uint16_t row, cons
 static struct log_words *words_new(void)
 {
 	static const struct log_anchor *const lists[] = {
-		log_save_anchors,  log_train_anchors, log_host_anchors,
-		log_crash_anchors, log_nccl_anchors,  log_c10d_anchors,
+		log_inner_anchors, log_save_anchors, log_train_anchors, log_host_anchors,
+		log_crash_anchors, log_nccl_anchors, log_c10d_anchors,
 	};
 	struct log_words *w = xcalloc(1, sizeof(*w));
 
@@ -186,6 +186,7 @@ static void line_begin(struct log *g, struct log_line *l, const char *start, con
 		.local_rank = -1,
 		.pid = -1,
 		.gpu = -1,
+		.task = -1,
 		.time_ns = -1,
 	};
 	if (memchr(start, '\033', (size_t)(end - start)))
@@ -255,11 +256,25 @@ void log_fill(struct log *g, const struct log_line *l, struct saying *s)
 	s->line = l->number;
 }
 
+/* Does a job say this while it runs? */
+static bool goes_on(enum saying_kind k)
+{
+	static const bool life[SAY_KINDS] = {
+		[SAY_HELLO] = true,	[SAY_RESTART] = true,	[SAY_SAVE_BEGIN] = true,
+		[SAY_SAVE_END] = true,	[SAY_EPOCH_END] = true, [SAY_EVALUATION] = true,
+		[SAY_DATA_WORK] = true, [SAY_COMPILE] = true,	[SAY_DONE] = true,
+	};
+
+	return life[k];
+}
+
 struct saying *log_say(struct log *g, const struct log_line *l, struct saying *s)
 {
 	struct saying *row;
 
 	g->stats->events++;
+	if (g->inner && goes_on(s->kind))
+		log_inner_outdated(g);
 	log_fill(g, l, s);
 	row = testimony_say(g->t, s);
 	if (row && row->text == NO_ID) /* what was said before has its words */
@@ -281,7 +296,7 @@ static bool line_visit(struct log *g, const char *start, const char *end, uint64
 
 		if (!word_stands(at, a->word, w->rows[row - 1].len))
 			continue;
-		if ((size_t)(at - start) >= LOG_LINE_MAX)
+		if (!begun && (size_t)(at - start) >= LOG_LINE_MAX)
 			return false;
 		if (!begun && g->line_start == start && g->line_end == end &&
 		    g->scratch != g->line.start)
@@ -305,7 +320,7 @@ static bool line_visit(struct log *g, const char *start, const char *end, uint64
 
 static bool log_waits(const struct log *g)
 {
-	return g->open || g->holds;
+	return g->open || g->holds || log_inner_open(g);
 }
 
 /* --- the pass over the text --- */
@@ -511,6 +526,8 @@ static bool line_continues(struct log *g, const char *start, const char *end)
 	const char *at = NULL;
 
 	line_begin(g, &l, start, end, g->number, &at);
+	if (log_inner_open(g) && log_inner_continues(g, &l))
+		return true;
 	if (g->holds && log_hold_continues(g, &l, take_line))
 		return true;
 	return g->open && log_crash_continues(g, &l);
@@ -770,6 +787,7 @@ int log_read(struct input *in, const char *path, struct testimony **ret, struct 
 	r = read_window(g, in, path, buf + LOG_PAD, reterr);
 	log_close(g);
 	rank_of_file(g->t, path);
+	log_inner_done(g);
 	if (r < 0)
 		testimony_free(g->t);
 	else

@@ -172,6 +172,8 @@ static struct testimony *progress_in(struct log *g, enum progress_source source)
 void log_progress_say(struct log *g, enum progress_source source, const struct progress_line *p)
 {
 	g->stats->events++;
+	if (g->inner)
+		log_inner_outdated(g);
 	testimony_progress(progress_in(g, source), p);
 }
 
