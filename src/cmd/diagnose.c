@@ -181,7 +181,8 @@ int diagnose_main(int argc, char **argv)
 		status = EXIT_USAGE;
 	} else if (judge_all(&join, &args) < 0) {
 		status = EXIT_CANNOT_TELL;
-	} else if (judge_hang(&join.scene, &join.report), show(&join, &args, paths, n) < 0) {
+	} else if (judge_hang(&join.scene, args.min_impact, &join.report),
+		   show(&join, &args, paths, n) < 0) {
 		complain("standard output: %s", strerror(errno));
 		status = EXIT_CANNOT_TELL;
 	} else {
