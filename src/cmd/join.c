@@ -6,6 +6,7 @@
 #include "cmd/remarks.h"
 #include "base/pool.h"
 #include "base/progress.h"
+#include "base/ranges.h"
 #include "read/fr.h"
 #include "read/read.h"
 #include "show/clean.h"
@@ -329,19 +330,7 @@ static void say_lines(struct join_run *run)
 
 static bool rank_wanted(const struct join_options *options, int64_t rank)
 {
-	size_t low = 0, high = options->ranks.n;
-
-	if (!high)
-		return true;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (options->ranks.v[middle] < rank)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < options->ranks.n && options->ranks.v[low] == rank;
+	return !options->ranks.n || ranges_has(options->ranks.v, options->ranks.n, rank);
 }
 
 /* merge: NULL if nothing was usable. Streams not wanted, or that merge left out, have no row. */
