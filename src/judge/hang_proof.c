@@ -90,8 +90,8 @@ static bool others_kept_theirs(const struct hang *h, const struct breach *b)
 	size_t kept = 0, broken = 0;
 
 	for (size_t i = 0; i < b->victims.n; i++) {
-		kept += h->s->ranks.v[b->victims.v[i]].habit == SCENE_HABIT_KEPT;
-		broken += h->s->ranks.v[b->victims.v[i]].habit == SCENE_HABIT_BROKEN;
+		kept += h->s->ranks.v[b->victims.v[i]].habit == HABIT_KEPT;
+		broken += h->s->ranks.v[b->victims.v[i]].habit == HABIT_BROKEN;
 	}
 	return kept > broken;
 }
@@ -120,12 +120,12 @@ static void prove_standing(struct hang *h, struct finding *f, const struct breac
 			      report_printf(h->r, "%s waits in %s, number %" PRId64 " of %s%s",
 					    hang_who(h, &row, 1), hang_op(h, w->wait.signature),
 					    w->wait.seq, hang_group(h, r->wait_group),
-					    r->habit == SCENE_HABIT_BROKEN
+					    r->habit == HABIT_BROKEN
 						? ", which never came at this point of a step "
 						  "before"
 						: ""));
 	}
-	if (r->habit == SCENE_HABIT_BROKEN && r->usual != NO_ID && others_kept_theirs(h, b))
+	if (r->habit == HABIT_BROKEN && r->usual != NO_ID && others_kept_theirs(h, b))
 		prove(h, f, "flight-recorder",
 		      report_printf(h->r, "until then %s called %s at that point",
 				    hang_who(h, &row, 1), hang_op(h, r->usual)));
