@@ -457,7 +457,7 @@ static inline void case_judge(struct hang_case *c)
 		.step_ms_median = NAN,
 		.step_ms_p99 = NAN,
 	};
-	judge_hang(&c->scene, &c->report);
+	judge_hang(&c->scene, 0.05, &c->report);
 }
 
 /* The n-th finding that is no note; NULL: there are fewer. */

@@ -8,6 +8,7 @@ import gzip
 import json
 import os
 import pathlib
+import re
 import resource
 import shutil
 import socket
@@ -73,6 +74,15 @@ class Cli(unittest.TestCase):
             p = run(*argv)
             self.assertEqual((p.returncode, p.stderr), (0, b''), argv)
             self.assertTrue(p.stdout)
+
+    def test_explain_ends_in_words_for_people(self):
+        acts = {'replace-node', 'check-link', 'fix-code', 'fix-data', 'fix-config', 'wait', 'none'}
+        causes = re.findall(r'(?m)^[a-z][a-z-]+', run('explain').stdout.decode())
+        self.assertEqual(len(causes), 22)
+        for cause in causes:
+            then = run('explain', cause).stdout.decode().split('Then:')[1].strip()
+            self.assertNotIn(then, acts, cause)
+            self.assertIn(' ', then, cause)
 
     # answers
 

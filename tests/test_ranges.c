@@ -85,6 +85,17 @@ static void a_large_set_is_taken_whole(void **state)
 	assert_string_equal(text, "0-131071");
 }
 
+static void a_member_is_found_and_nothing_else(void **state)
+{
+	static const int64_t v[] = { 0, 3, 4, 9 };
+
+	(void)state;
+	for (int64_t rank = -1; rank <= 10; rank++)
+		assert_int_equal(ranges_has(v, 4, rank),
+				 rank == 0 || rank == 3 || rank == 4 || rank == 9);
+	assert_false(ranges_has(NULL, 0, 0));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -92,6 +103,7 @@ int main(void)
 		cmocka_unit_test(ranges_come_back_ascending_and_distinct),
 		cmocka_unit_test(what_is_no_set_is_refused),
 		cmocka_unit_test(a_large_set_is_taken_whole),
+		cmocka_unit_test(a_member_is_found_and_nothing_else),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -93,3 +93,18 @@ bad:
 	free(all.v);
 	return error_set(reterr, -EINVAL, "\"%.60s\" is no set of numbers such as 0-7,9", text);
 }
+
+bool ranges_has(const int64_t *values, size_t n, int64_t value)
+{
+	size_t low = 0, high = n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (values[middle] < value)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < n && values[low] == value;
+}

@@ -5,5 +5,7 @@
 
 /* Writes sorted, distinct values as ranges into a malloc'd string; "" if n is 0. */
 char *ranges_format(const int64_t *values, size_t n);
+/* Is it among values, which ascend? */
+bool ranges_has(const int64_t *values, size_t n, int64_t value);
 /* Parses "0-7,9"; values ascending and distinct. -EINVAL with detail. At most 2^24 values. */
 int ranges_parse(const char *text, int64_t **ret, size_t *ret_n, struct error *reterr);

@@ -2,6 +2,7 @@
 /* diagnose.c - `lockstep diagnose PATH...`: from what people already have to what is wrong. */
 #include "cmd/cmd.h"
 #include "cmd/join.h"
+#include "cmd/narrow.h"
 #include "judge/hang.h"
 #include "judge/judge.h"
 #include "model/layout.h"
@@ -73,6 +74,15 @@ static int judge_all(struct join *j, const struct diagnose_args *args)
 		status = judge_finish(judge, &j->report);
 	judge_free(judge);
 	return status;
+}
+
+/* What hangs is judged by all that was given, whatever of it is shown. */
+static void judge_stopped(struct join *j, const struct diagnose_args *args)
+{
+	if (!j->scene.any)
+		return;
+	judge_hang(&j->scene, args->min_impact, &j->report);
+	narrow_report(&j->report, &args->ranks);
 }
 
 /* A layout that is not of as many ranks as the job has would compare the wrong ones. */
@@ -181,7 +191,7 @@ int diagnose_main(int argc, char **argv)
 		status = EXIT_USAGE;
 	} else if (judge_all(&join, &args) < 0) {
 		status = EXIT_CANNOT_TELL;
-	} else if (judge_hang(&join.scene, &join.report), show(&join, &args, paths, n) < 0) {
+	} else if (judge_stopped(&join, &args), show(&join, &args, paths, n) < 0) {
 		complain("standard output: %s", strerror(errno));
 		status = EXIT_CANNOT_TELL;
 	} else {

@@ -22,7 +22,7 @@ static void explain_one(const struct page *page, enum cause cause)
 	page_text(page, PAGE_PLAIN, "  When:          ", 17, info->when);
 	page_text(page, PAGE_PLAIN, "  Looks like it: ", 17, info->confused_with);
 	page_text(page, PAGE_PLAIN, "  Settled by:    ", 17, info->settles);
-	page_text(page, PAGE_PLAIN, "  Then:          ", 17, info->action);
+	page_text(page, PAGE_PLAIN, "  Then:          ", 17, info->then);
 }
 
 static void explain_list(const struct page *page)

@@ -6,6 +6,7 @@
 #include "cmd/remarks.h"
 #include "base/pool.h"
 #include "base/progress.h"
+#include "base/ranges.h"
 #include "read/fr.h"
 #include "read/read.h"
 #include "show/clean.h"
@@ -161,11 +162,28 @@ static void member_other(void *user, const char *path, const char *why, bool sai
 	slot_unrelated(user, path, why, said);
 }
 
+static void slot_take_testimony(struct slot *slot, const char *path, struct testimony *t,
+				const struct read_stats *stats)
+{
+	struct part *part = vec_push(&slot->parts);
+
+	*part = (struct part){
+		.path = xstrdup(path),
+		.kind = INPUT_WITNESS,
+		.stats = *stats,
+		.testimony = t,
+	};
+	if (t->witness != WITNESS_DUMP)
+		return;
+	pool_lock(slot->run->lock);
+	part->view = standings_take(slot->run->standings, t, stats->skipped[SKIP_TRUNCATED] > 0);
+	pool_unlock(slot->run->lock);
+}
+
 static void witness_taken(void *user, const char *path, struct testimony *t,
 			  const struct read_stats *stats, const char *why)
 {
 	struct slot *slot = user;
-	struct part *part;
 
 	if (why)
 		remarks_add(&slot->remarks, path, why);
@@ -175,19 +193,7 @@ static void witness_taken(void *user, const char *path, struct testimony *t,
 		testimony_free(t);
 		return;
 	}
-	part = vec_push(&slot->parts);
-	*part = (struct part){
-		.path = xstrdup(path),
-		.kind = INPUT_WITNESS,
-		.stats = *stats,
-		.testimony = t,
-	};
-	if (t->witness == WITNESS_DUMP) {
-		pool_lock(slot->run->lock);
-		part->view =
-		    standings_take(slot->run->standings, t, stats->skipped[SKIP_TRUNCATED] > 0);
-		pool_unlock(slot->run->lock);
-	}
+	slot_take_testimony(slot, path, t, stats);
 }
 
 /* A file that is called like a rank's dump and gives nothing: the rank left one, so that its
@@ -195,7 +201,7 @@ static void witness_taken(void *user, const char *path, struct testimony *t,
 static void slot_unreadable_dump(struct slot *slot, const char *path)
 {
 	int64_t rank = survey_rank_of_name(path) < 0 ? -1 : fr_rank_of_path(path);
-	struct part *part;
+	struct read_stats stats = { .skipped = { [SKIP_TRUNCATED] = 1 } };
 	struct testimony *t;
 
 	if (rank < 0)
@@ -204,12 +210,7 @@ static void slot_unreadable_dump(struct slot *slot, const char *path)
 	t->rank = rank;
 	t->present = true;
 	t->path = testimony_name(t, path, strlen(path));
-	part = vec_push(&slot->parts);
-	*part = (struct part){ .path = xstrdup(path), .kind = INPUT_WITNESS, .testimony = t };
-	part->stats.skipped[SKIP_TRUNCATED] = 1;
-	pool_lock(slot->run->lock);
-	part->view = standings_take(slot->run->standings, t, true);
-	pool_unlock(slot->run->lock);
+	slot_take_testimony(slot, path, t, &stats);
 }
 
 static void witness_mute(void *user, const char *path, const char *why)
@@ -329,19 +330,7 @@ static void say_lines(struct join_run *run)
 
 static bool rank_wanted(const struct join_options *options, int64_t rank)
 {
-	size_t low = 0, high = options->ranks.n;
-
-	if (!high)
-		return true;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (options->ranks.v[middle] < rank)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < options->ranks.n && options->ranks.v[low] == rank;
+	return !options->ranks.n || ranges_has(options->ranks.v, options->ranks.n, rank);
 }
 
 /* merge: NULL if nothing was usable. Streams not wanted, or that merge left out, have no row. */

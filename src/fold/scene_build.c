@@ -228,7 +228,6 @@ static void build_ranks(struct building *b)
 			.usual = NO_ID,
 			.stack = NO_ID,
 			.progress = NO_ID,
-			.last_op_ns = -1,
 		};
 	free(set.v.v);
 }

@@ -285,10 +285,9 @@ void build_groups(struct building *b)
 		r->cut = v->cut;
 		r->witnesses |= 1u << WITNESS_DUMP;
 		r->host = v->host == NO_ID ? r->host : scene_name(s, &b->st->names, v->host);
-		r->habit = (enum scene_habit)v->habit;
-		r->habit_size = (enum scene_habit)v->habit_size;
+		r->habit = v->habit;
+		r->habit_size = v->habit_size;
 		r->usual = signature_here(b, v->usual);
-		r->last_op_ns = v->time_ns;
 		s->recorded_ns = MAX(s->recorded_ns, v->time_ns);
 		for (size_t k = 0; k < v->groups.n; k++)
 			add_standing(b, row, &v->groups.v[k]);

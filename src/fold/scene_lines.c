@@ -248,7 +248,6 @@ static void note_in_dump(struct building *b, const struct scene_saying *y)
 
 		if (!m || m->source != MEMBER_DUMP || (m->waits && m->wait.seq != y->s.seq))
 			continue;
-		g->members.v[m - g->members.v].timed_out |= y->s.kind == SAY_TIMEOUT;
 		g->members.v[m - g->members.v].signalled |= y->s.kind == SAY_DUMP_SIGNAL;
 	}
 }
@@ -267,7 +266,6 @@ static void apply_saying(struct building *b, const struct scene_saying *y)
 	}
 	group = group_of_line(b, y->s.group); /* may add it: the table may move */
 	m = scene_member_add(&b->s->groups.v[group], y->row);
-	m->timed_out |= y->s.kind == SAY_TIMEOUT;
 	m->signalled |= y->s.kind == SAY_DUMP_SIGNAL;
 	m->source = MEMBER_LOG;
 	if (y->s.kind == SAY_TIMEOUT) {

@@ -39,7 +39,6 @@ static uint32_t unknown_rank(struct scene *s, const struct scene_stack *of)
 		.usual = NO_ID,
 		.stack = NO_ID,
 		.progress = NO_ID,
-		.last_op_ns = -1,
 	};
 	return (uint32_t)s->ranks.n - 1;
 }

@@ -21,8 +21,6 @@
 #define STANDING_SLOTS_MAX    (8u << 20)
 #define STANDING_VARIANTS_MAX 64u /* of one operation; what comes after counts as the last */
 
-enum habit { HABIT_UNKNOWN, HABIT_KEPT, HABIT_BROKEN };
-
 struct pending_op {
 	int64_t pos;
 	uint32_t signature; /* row of standings.signatures */
@@ -49,7 +47,6 @@ struct dump_group {
 	} runs[STANDING_PLACES];
 	VEC(struct pending_op) pending; /* lowest position first; p2p ones after them */
 	uint64_t n_pending;
-	bool failed; /* the last operation was given up: finished without being completed */
 };
 /* What is left of one dump. */
 struct dump_view {

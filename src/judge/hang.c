@@ -377,7 +377,7 @@ static void weigh_proof(struct hang *h)
 	}
 }
 
-void judge_hang(const struct scene *scene, struct report *report)
+void judge_hang(const struct scene *scene, double min_impact, struct report *report)
 {
 	struct hang h = { .s = scene, .r = report };
 
@@ -404,6 +404,7 @@ void judge_hang(const struct scene *scene, struct report *report)
 	weigh_proof(&h);
 	verdict(&h);
 	write_findings(&h);
+	judge_freezes(&h, min_impact);
 	write_tables(&h);
 	for (size_t i = 0; i < h.breaches.n; i++)
 		breach_done(&h.breaches.v[i]);

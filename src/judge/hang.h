@@ -9,4 +9,5 @@
 #include "model/finding.h"
 #include "model/scene.h"
 
-void judge_hang(const struct scene *scene, struct report *report);
+/* min_impact: the smallest slowdown that is a finding, of a job that stands still now and then. */
+void judge_hang(const struct scene *scene, double min_impact, struct report *report);

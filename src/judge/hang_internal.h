@@ -149,6 +149,8 @@ const char *hang_who(struct hang *h, const uint32_t *rows, size_t n); /* "rank 3
 const char *hang_op(struct hang *h, uint32_t signature);	      /* "barrier" */
 const char *hang_group(struct hang *h, uint32_t group);
 const char *hang_doing(struct hang *h, uint32_t row); /* what its stack is doing */
+/* hang_freeze.c: a job that stands still again and again, and goes on */
+void judge_freezes(struct hang *h, double min_impact);
 /* hang_table.c: groups, stacks and power in the report */
 void write_tables(struct hang *h);
 

@@ -90,8 +90,8 @@ static bool others_kept_theirs(const struct hang *h, const struct breach *b)
 	size_t kept = 0, broken = 0;
 
 	for (size_t i = 0; i < b->victims.n; i++) {
-		kept += h->s->ranks.v[b->victims.v[i]].habit == SCENE_HABIT_KEPT;
-		broken += h->s->ranks.v[b->victims.v[i]].habit == SCENE_HABIT_BROKEN;
+		kept += h->s->ranks.v[b->victims.v[i]].habit == HABIT_KEPT;
+		broken += h->s->ranks.v[b->victims.v[i]].habit == HABIT_BROKEN;
 	}
 	return kept > broken;
 }
@@ -120,12 +120,12 @@ static void prove_standing(struct hang *h, struct finding *f, const struct breac
 			      report_printf(h->r, "%s waits in %s, number %" PRId64 " of %s%s",
 					    hang_who(h, &row, 1), hang_op(h, w->wait.signature),
 					    w->wait.seq, hang_group(h, r->wait_group),
-					    r->habit == SCENE_HABIT_BROKEN
+					    r->habit == HABIT_BROKEN
 						? ", which never came at this point of a step "
 						  "before"
 						: ""));
 	}
-	if (r->habit == SCENE_HABIT_BROKEN && r->usual != NO_ID && others_kept_theirs(h, b))
+	if (r->habit == HABIT_BROKEN && r->usual != NO_ID && others_kept_theirs(h, b))
 		prove(h, f, "flight-recorder",
 		      report_printf(h->r, "until then %s called %s at that point",
 				    hang_who(h, &row, 1), hang_op(h, r->usual)));
@@ -163,6 +163,25 @@ static void prove_idle(struct hang *h, struct finding *f, uint32_t row)
 	}
 }
 
+static void prove_failure(struct hang *h, struct finding *f, const struct failure *failed,
+			  uint32_t row)
+{
+	const struct saying *s = &failed->said->s;
+	const char *who = hang_who(h, &row, 1);
+	bool ended = s->kind == SAY_EXIT || s->kind == SAY_FIRST_FAILURE;
+
+	if (*hang_name(h, s->text))
+		prove(h, f, "log", report_printf(h->r, "%s said: %s", who, hang_name(h, s->text)));
+	else if (ended && s->value < -1)
+		prove(h, f, "log",
+		      report_printf(h->r, "%s was ended by signal %" PRId64, who, -s->value));
+	else if (ended && s->value >= 0)
+		prove(h, f, "log",
+		      report_printf(h->r, "%s ended with status %" PRId64, who, s->value));
+	else
+		prove(h, f, "log", report_printf(h->r, "a line about %s says that it failed", who));
+}
+
 static void prove_rank(struct hang *h, struct finding *f, const struct breach *b, uint32_t row)
 {
 	const struct rank_look *l = &h->look[row];
@@ -173,11 +192,7 @@ static void prove_rank(struct hang *h, struct finding *f, const struct breach *b
 		prove(h, f, source_of_stack(&h->s->stacks.v[r->stack]),
 		      report_printf(h->r, "%s is %s", hang_who(h, &row, 1), hang_doing(h, row)));
 	if (l->failed)
-		prove(h, f, "log",
-		      report_printf(h->r, "%s said: %s", hang_who(h, &row, 1),
-				    *hang_name(h, l->failed->said->s.text)
-					? hang_name(h, l->failed->said->s.text)
-					: saying_name(l->failed->said->s.kind)));
+		prove_failure(h, f, l->failed, row);
 	if (l->left_said)
 		prove(h, f, "log",
 		      report_printf(h->r, "%s said: %s", hang_who(h, &row, 1),

@@ -27,10 +27,10 @@ struct side {
 static void count_habits(const struct hang *h, struct side *s)
 {
 	for (size_t i = 0; i < s->rows.n; i++) {
-		enum scene_habit habit = h->s->ranks.v[s->rows.v[i]].habit;
+		enum habit habit = h->s->ranks.v[s->rows.v[i]].habit;
 
-		s->broken += habit == SCENE_HABIT_BROKEN;
-		s->kept += habit == SCENE_HABIT_KEPT;
+		s->broken += habit == HABIT_BROKEN;
+		s->kept += habit == HABIT_KEPT;
 	}
 }
 

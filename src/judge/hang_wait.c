@@ -438,7 +438,7 @@ static bool some_left_the_order(const struct hang *h, const uint32_t *rows, size
 	size_t broken = 0;
 
 	for (size_t i = 0; i < n; i++)
-		broken += h->s->ranks.v[rows[i]].habit == SCENE_HABIT_BROKEN;
+		broken += h->s->ranks.v[rows[i]].habit == HABIT_BROKEN;
 	return broken && 2 * broken <= n;
 }
 

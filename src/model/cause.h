@@ -35,6 +35,7 @@ struct cause_info {
 	const char *confused_with; /* what looks alike */
 	const char *settles;	   /* what tells them apart */
 	const char *action;	   /* default action of a finding: "replace-node", .. */
+	const char *then;	   /* what to do about it, in words */
 };
 const struct cause_info *cause_info(enum cause cause);
 enum cause cause_find(const char *name); /* CAUSE_UNKNOWN for any value that is not known */

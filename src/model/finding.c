@@ -84,7 +84,7 @@ void finding_set_id(struct finding *f, const struct job *job)
 	snprintf(f->id, sizeof(f->id), "%016" PRIx64, h);
 }
 
-static void finding_done(struct finding *f)
+void finding_done(struct finding *f)
 {
 	free(f->culprits.v);
 	free(f->hosts.v);

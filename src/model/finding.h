@@ -147,6 +147,7 @@ struct report {
  */
 void finding_set_id(struct finding *f, const struct job *job);
 
+void finding_done(struct finding *f); /* its contents */
 void report_done(struct report *r);
 const char *report_printf(struct report *r, const char *format, ...) PRINTF_LIKE(2, 3);
 /* "0-7,9" from ranks (rows resolved by the job; unknown ones as "unknown-1"); into the arena. */

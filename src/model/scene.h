@@ -13,7 +13,6 @@ enum member_source {
 	MEMBER_LOG,    /* its own watchdog's words */
 	MEMBER_DUMP,
 };
-enum scene_habit { SCENE_HABIT_UNKNOWN, SCENE_HABIT_KEPT, SCENE_HABIT_BROKEN };
 
 /* An operation that is not finished. */
 struct scene_op {
@@ -36,9 +35,7 @@ struct scene_member {
 	struct scene_op wait; /* the lowest that is not finished */
 	uint32_t n_pending;
 	uint32_t last_signature; /* of the operation `enqueued`; NO_ID */
-	bool timed_out;		 /* its own watchdog said so */
 	bool signalled;		 /* told to dump by another rank: had not timed out itself */
-	bool failed;		 /* finished, but not as it should: a peer went away */
 	bool met; /* it waits in a send or recv, and the peer is in the other half of it */
 };
 
@@ -80,11 +77,10 @@ struct scene_rank {
 	/* its first unfinished operation over all groups, from its dump */
 	uint32_t wait_group;
 	int64_t wait_seq;
-	enum scene_habit habit, habit_size; /* did that operation follow what it used to follow? */
-	uint32_t usual;			    /* signature that used to come there */
-	uint32_t stack;			    /* row of scene.stacks; NO_ID */
-	uint32_t progress;		    /* row of scene.progress; NO_ID */
-	int64_t last_op_ns;		    /* newest time in its dump; -1 */
+	enum habit habit, habit_size; /* did that operation follow what it used to follow? */
+	uint32_t usual;		      /* signature that used to come there */
+	uint32_t stack;		      /* row of scene.stacks; NO_ID */
+	uint32_t progress;	      /* row of scene.progress; NO_ID */
 };
 
 struct scene_stack {

@@ -3,6 +3,9 @@
 #pragma once
 #include "model/testimony.h"
 
+/* Did a rank's operation follow what it used to follow? */
+enum habit { HABIT_UNKNOWN, HABIT_KEPT, HABIT_BROKEN };
+
 enum mismatch {
 	MISMATCH_NONE,	    /* the same, or what differs may differ */
 	MISMATCH_OPERATION, /* all_reduce against reduce_scatter */

@@ -415,6 +415,115 @@ static void progress_time(struct log_progress *p, int64_t step, double ms)
 	p->step_ms[p->n_step_ms++] = ms;
 }
 
+/* --- where the job stood still and went on --- */
+
+#define STALL_WARM     8u   /* lines before the usual is known */
+#define STALL_PRINTED  2e3  /* ms beyond the usual, and as long as the usual again */
+#define STALL_STAMPED  3e3  /* stamps may be of whole seconds */
+#define STALL_RUN_MOST 8u   /* more lines in a row: steps take longer from here on */
+#define STALL_SMALL    0.25 /* of the third longest: no longer of its kind */
+#define USUAL_STEP     0.02 /* how fast the usual follows */
+#define MINUTE_NS      ((int64_t)60 * 1000000000)
+
+/* Up where the line took longer, down where it took less: near the median of what came lately. */
+static void progress_usual(struct log_progress *p, double ms)
+{
+	double step = 1 + fmax(USUAL_STEP, 1.0 / (double)(p->timed + 1));
+
+	if (!p->timed++)
+		p->usual_ms = ms;
+	else if (ms > p->usual_ms)
+		p->usual_ms = fmin(ms, fmax(p->usual_ms * step, 1));
+	else
+		p->usual_ms = fmax(ms, p->usual_ms / step);
+}
+
+static void progress_line_steps(struct log_progress *p, int64_t steps)
+{
+	if (steps == p->line_steps) {
+		p->line_votes++;
+	} else if (!p->line_votes) {
+		p->line_steps = steps;
+		p->line_votes = 1;
+	} else {
+		p->line_votes--;
+	}
+}
+
+static int longer_first(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x < y) - (x > y);
+}
+
+/* Room for one more: without those that are small beside the others, else without the oldest. */
+static void stalls_thin(struct log_progress *p)
+{
+	double ms[PROGRESS_STALLS], least;
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < p->n_stalls; i++)
+		ms[i] = p->stalls[i].ms;
+	qsort(ms, p->n_stalls, sizeof(*ms), longer_first);
+	least = STALL_SMALL * ms[2];
+	for (uint32_t i = 0; i < p->n_stalls; i++)
+		if (p->stalls[i].ms >= least)
+			p->stalls[kept++] = p->stalls[i];
+	if (kept == PROGRESS_STALLS)
+		memmove(&p->stalls[0], &p->stalls[1], --kept * sizeof(p->stalls[0]));
+	p->n_stalls = kept;
+}
+
+static void progress_stall(struct log_progress *p, const struct progress_line *l, double ms)
+{
+	double extra = ms - p->usual_ms;
+	bool stands = p->timed >= STALL_WARM && extra >= p->usual_ms &&
+		      extra >= (p->stamped ? STALL_STAMPED : STALL_PRINTED);
+
+	p->walked_ms += ms;
+	progress_usual(p, ms);
+	if (!stands) {
+		p->stall_run = 0;
+		return;
+	}
+	p->stalled_ms += extra;
+	if (!p->stall_run++) {
+		if (p->n_stalls == PROGRESS_STALLS)
+			stalls_thin(p);
+		p->stalls[p->n_stalls++] = (struct log_stall){ l->step, l->time_ns, extra };
+		p->stalls_seen++;
+		return;
+	}
+	p->stalls[p->n_stalls - 1].ms += extra; /* a rate that is smoothed comes back slowly */
+	if (p->stall_run <= STALL_RUN_MOST)
+		return;
+	p->stalled_ms -= p->stalls[--p->n_stalls].ms;
+	p->stalls_seen--;
+	p->stall_run = 0;
+	p->usual_ms = ms;
+}
+
+static void progress_walk(struct log_progress *p, const struct progress_line *l, int64_t steps)
+{
+	bool stamps = l->time_ns >= 0 && p->last_ns >= 0;
+
+	if (steps < -1) /* begun again from an earlier step */
+		while (p->n_stalls && p->stalls[p->n_stalls - 1].step > l->step)
+			p->n_stalls--;
+	if (steps < 0)
+		p->stall_run = 0;
+	if (steps <= 0 || (stamps && l->time_ns < p->last_ns) ||
+	    (stamps && !(l->time_ns % MINUTE_NS) && !(p->last_ns % MINUTE_NS)) ||
+	    (!stamps && isnan(l->step_ms)))
+		return;
+	p->stamped = stamps;
+	p->walked_steps += steps;
+	progress_line_steps(p, steps);
+	progress_stall(
+	    p, l, stamps ? (double)(l->time_ns - p->last_ns) / 1e6 : l->step_ms * (double)steps);
+}
+
 void testimony_progress(struct testimony *t, const struct progress_line *l)
 {
 	struct log_progress *p = progress_of(t, l->rank);
@@ -426,6 +535,7 @@ void testimony_progress(struct testimony *t, const struct progress_line *l)
 		ms = (double)(l->time_ns - p->last_ns) / 1e6 / (double)steps;
 	if (!isnan(ms))
 		progress_time(p, l->step, ms);
+	progress_walk(p, l, steps);
 	p->restarts += steps < 0;
 	if (p->first_step < 0) {
 		p->first_step = l->step;

@@ -151,8 +151,9 @@ struct saying {
 #define SAYING_TEXT_MAX 240u
 
 /* Steps that a log shows, by rank (-1: lines that name none). */
-#define PROGRESS_TIMES 64u
-#define PROGRESS_GAPS  8u
+#define PROGRESS_TIMES	64u
+#define PROGRESS_GAPS	8u
+#define PROGRESS_STALLS 24u
 struct log_progress {
 	int64_t rank;
 	int64_t first_step, last_step, total_steps; /* total: "n/TOTAL"; -1 */
@@ -170,6 +171,24 @@ struct log_progress {
 		double ms;
 	} gaps[PROGRESS_GAPS]; /* the longest, longest first */
 	uint32_t n_gaps;
+	/* What passes between one line and the next: by stamps where both have one, else by the
+	   step time as printed. */
+	int64_t line_steps; /* steps between lines, mostly; 0 */
+	uint32_t line_votes;
+	double usual_ms;	      /* about the median */
+	uint64_t timed;		      /* how many */
+	bool stamped;		      /* the last was told by stamps */
+	double walked_ms, stalled_ms; /* all in sum; what of it is beyond the usual in stalls */
+	int64_t walked_steps;
+	/* The job stood still and went on: the last ones in order; of many the small are left out.
+	 */
+	struct log_stall {
+		int64_t step;	 /* of the line behind it */
+		int64_t time_ns; /* of that line */
+		double ms;	 /* beyond the usual */
+	} stalls[PROGRESS_STALLS];
+	uint32_t n_stalls, stall_run;
+	uint64_t stalls_seen;
 };
 
 /* --- stacks --- */

@@ -120,6 +120,20 @@ static bool one_step(const struct finding *f)
 	return f->windows.n == 1 && f->windows.v[0].first_step == f->windows.v[0].last_step;
 }
 
+/* Only traces and step records have kernels and steps. */
+static bool is_steps(const struct report_input *in)
+{
+	return !in->format || !strcmp(in->format, "kineto") || !strcmp(in->format, "lks");
+}
+
+static bool has_steps(const struct report *r)
+{
+	for (size_t i = 0; i < r->inputs.n; i++)
+		if (is_steps(&r->inputs.v[i]))
+			return true;
+	return !r->inputs.n;
+}
+
 static void finding_cost(const struct text *t, const struct finding *f)
 {
 	const char *whose = t->job->cpu_job ? "rank" : "GPU";
@@ -133,9 +147,10 @@ static void finding_cost(const struct text *t, const struct finding *f)
 	if (isfinite(f->slowdown))
 		line_add(&l, l.b.len ? " (%.2fx)" : "steps take %.2fx as long", f->slowdown);
 	if (isfinite(f->lost_gpu_hours) && f->lost_gpu_hours > 0)
-		line_add(&l, "%s%s %s %s in these traces", l.b.len ? "; " : "",
+		line_add(&l, "%s%s %s %s in %s", l.b.len ? "; " : "",
 			 page_number(f->lost_gpu_hours * (seconds ? 3600 : 1), n), whose,
-			 seconds ? "seconds" : "hours");
+			 seconds ? "seconds" : "hours",
+			 has_steps(t->r) ? "these traces" : "what was given");
 	if (isfinite(f->gpu_hours_per_day) && f->gpu_hours_per_day > 0)
 		line_add(&l, "%s%s %s hours a day", l.b.len ? ", " : "",
 			 page_number(f->gpu_hours_per_day, n), whose);
@@ -295,20 +310,6 @@ static void show_notes(const struct text *t)
 		page_text(&t->page, PAGE_PLAIN, "  - ", 4, line_end(&l));
 		line_done(&l);
 	}
-}
-
-/* Only traces and step records have kernels and steps. */
-static bool is_steps(const struct report_input *in)
-{
-	return !in->format || !strcmp(in->format, "kineto") || !strcmp(in->format, "lks");
-}
-
-static bool has_steps(const struct report *r)
-{
-	for (size_t i = 0; i < r->inputs.n; i++)
-		if (is_steps(&r->inputs.v[i]))
-			return true;
-	return !r->inputs.n;
 }
 
 static void add_totals(struct line *l, const struct text *t, size_t n_seen)
@@ -500,7 +501,7 @@ static void show_read(const struct text *t, const struct coverage *c, bool total
 	for (size_t i = 0; i < r->inputs.n; i++)
 		bytes += r->inputs.v[i].bytes;
 	page_head(&t->page, "Read");
-	if (totals) {
+	if (totals && t->job->n_ranks) {
 		add_totals(&l, t, c->n_seen);
 		page_text(&t->page, PAGE_PLAIN, "  ", 4, line_end(&l));
 		line_done(&l);
