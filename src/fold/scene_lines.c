@@ -177,7 +177,8 @@ static void tie_to_ranks(struct scene *s)
 			int64_t rank = rank_of_pid(&pids, y->s.pid, y->file);
 
 			/* a node's log is of no rank, whatever number is in its name */
-			y->s.rank = rank >= 0 || of_a_node(y->s.kind) ? rank : y->s.rank;
+			if (rank >= 0 || y->s.rank == s->files.v[y->file]->rank)
+				y->s.rank = rank;
 		}
 		if (y->s.rank < 0 && of_its_node(y->s.kind) && y->s.local_rank >= 0 && one_node(s))
 			y->s.rank = y->s.local_rank;

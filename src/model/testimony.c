@@ -277,6 +277,7 @@ struct saying saying_of(enum saying_kind kind)
 		.text = NO_ID,
 		.time_ns = -1,
 		.duration_ns = -1,
+		.steps_at = -1,
 	};
 }
 
@@ -314,6 +315,7 @@ struct saying *testimony_say(struct testimony *t, const struct saying *s)
 		row = &t->sayings.v[*slot - 1];
 		row->count++;
 		row->last_line = s->line;
+		row->steps_at = MAX(row->steps_at, s->steps_at);
 		row->last_ns = s->time_ns > 0 ? s->time_ns : row->last_ns;
 		return row;
 	}

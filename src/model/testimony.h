@@ -145,7 +145,8 @@ struct saying {
 	int64_t time_ns; /* as stamped, taken as UTC if it names no zone */
 	int64_t last_ns; /* of the last of its kind */
 	int64_t duration_ns;
-	uint64_t line; /* of the first of its kind, from 1 */
+	int64_t steps_at; /* testimony.steps when it was said last; -1 */
+	uint64_t line;	  /* of the first of its kind, from 1 */
 	uint64_t last_line, count;
 };
 #define SAYING_TEXT_MAX 240u
@@ -258,6 +259,7 @@ struct testimony {
 	uint32_t host;
 	int64_t world_size;
 	int64_t time_ns; /* of the evidence as the file states it; -1 */
+	int64_t steps;	 /* how often the file showed a step beyond those before it */
 	bool present; /* that there is such a file says something: an empty dump, its rank lived */
 	int32_t version_major, version_minor;
 	VEC(struct signature) signatures;

@@ -254,6 +254,7 @@ void log_fill(struct log *g, const struct log_line *l, struct saying *s)
 	if (s->time_ns == -1)
 		s->time_ns = l->time_ns;
 	s->line = l->number;
+	s->steps_at = g->t->steps;
 }
 
 /* Does a job say this while it runs? */
@@ -780,7 +781,7 @@ int log_read(struct input *in, const char *path, struct testimony **ret, struct 
 	g->words = words_new();
 	g->scratch = xmalloc(LOG_LINE_MAX + LOG_PAD);
 	g->number = 1;
-	g->year = g->day_key = -1;
+	g->year = g->day_key = g->step = -1;
 	g->desync.rank = -1;
 	g->bar_total = -1;
 	g->thrown = NO_ID;

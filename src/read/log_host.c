@@ -178,6 +178,25 @@ static enum log_took on_ascend(struct log *g, struct log_line *l, const char *at
 	return LOG_TOOK;
 }
 
+/* "EI0002: [PID: 2925] .. has not received the Notify record from remote rank: [24].": the watchdog
+   of Ascend's library, whose speaker waits. */
+static enum log_took on_notify(struct log *g, struct log_line *l, const char *at,
+			       const struct log_anchor *a)
+{
+	struct saying waits = saying_of(SAY_TIMEOUT), t = saying_of(SAY_NOT_JOINED);
+	struct scan s = scan_of(at + strlen(a->word), l->end), head = scan_of(l->start, at);
+
+	if (scan_to(&head, "PID:")) {
+		scan_blanks(&head);
+		scan_int(&head, &waits.pid);
+	}
+	t.pid = waits.pid;
+	log_say(g, l, &waits);
+	if (scan_to(&s, "[") && scan_int(&s, &t.peer))
+		log_say(g, l, &t);
+	return LOG_TOOK;
+}
+
 /* "Out of memory: Killed process 12345 (python3)", "Memory cgroup out of memory: Killed process .."
  */
 static enum log_took on_oom(struct log *g, struct log_line *l, const char *at,
@@ -284,6 +303,9 @@ const struct log_anchor log_host_anchors[] = {
 	{ "nvrm: xid", on_xid, 0, NULL, 0 },
 	{ "fallen off the bus", on_off_bus, 0, NULL, 0 },
 	{ "rankid:", on_ascend, 0, NULL, 0 },
+	{ "not received the notify record from remote rank", on_notify, 0, NULL, 0 },
+	{ "getting socket times out", on_words, SAY_RENDEZVOUS, NULL, -1 },
+	{ "gpu reset begin", on_words, SAY_GPU_ERROR, "GPU reset", -1 },
 	{ "out of memory: kill", on_oom, 0, NULL, 0 },
 	{ "mlx5_core ", on_mlx, 0, NULL, 0 },
 	{ "segfault at ", on_segfault, 0, NULL, 0 },

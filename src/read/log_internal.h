@@ -20,6 +20,7 @@
 #define LOG_PREFIXES_MAX       12u		  /* of one line */
 #define LOG_PARTIAL_MAX	       ((size_t)4096)	  /* of a known text that breaks off */
 #define LOG_PARTIAL_LINES      3u		  /* in which it must be complete */
+#define LOG_STEPS_APART	       3		  /* ranks in one log */
 #define LOG_PAD		       ((size_t)128)	  /* readable bytes behind a text: line ends */
 #define LOG_TIMEOUTS_MAX       65536u		  /* waiting for the line that names their group */
 
@@ -164,6 +165,7 @@ struct log {
 	struct log_line line;	 /* the one begun last, raw from here: */
 	const char *line_start, *line_end;
 	bool saw_ranked;	 /* some line says [rankN]: */
+	int64_t step;		 /* the highest since the steps went back last; -1 */
 	int64_t year;		 /* of the latest full stamp; -1 */
 	int64_t day_key, day_ns; /* the date converted last */
 	/* c10d */

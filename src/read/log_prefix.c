@@ -359,15 +359,22 @@ static bool bracket_stamp(struct log *g, struct log_line *l, struct scan *s)
 	return true;
 }
 
-/* [1,3]<stderr>: of mpirun --tag-output: job and rank. */
+/* [1,3]<stderr>: of mpirun --tag-output, [1,mpirank:5,algo-1]<stderr>: job and rank. */
 static bool bracket_mpi(struct log_line *l, struct scan *s)
 {
 	struct scan q = *s;
 	int64_t job, rank;
 
 	q.p++;
-	if (!scan_digits(&q, &job) || !scan_eat(&q, ",") || !scan_digits(&q, &rank) ||
-	    !scan_eat(&q, "]<std") || !scan_to(&q, ">"))
+	if (!scan_digits(&q, &job) || !scan_eat(&q, ","))
+		return false;
+	scan_eat(&q, "mpirank:");
+	if (!scan_digits(&q, &rank))
+		return false;
+	if (scan_eat(&q, ","))
+		while (q.p < q.end && is_name(*q.p))
+			q.p++;
+	if (!scan_eat(&q, "]<std") || !scan_to(&q, ">"))
 		return false;
 	scan_eat(&q, ":");
 	l->rank = rank;

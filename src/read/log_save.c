@@ -223,6 +223,7 @@ static enum log_took on_world(struct log *g, struct log_line *l, const char *at,
 	struct scan s = scan_of(at + strlen(a->word), l->end);
 	int64_t v;
 
+	scan_blanks(&s);
 	if (s.p < s.end && (*s.p == ':' || *s.p == '='))
 		s.p++;
 	scan_blanks(&s);
@@ -334,6 +335,7 @@ const struct log_anchor log_save_anchors[] = {
 	{ "on global rank", on_rank, 0, NULL, 0 },
 	{ "iterations) memory", on_memory, 0, NULL, 0 },
 	{ "using world size", on_world, 0, NULL, 0 },
+	{ "world size", on_world, 0, NULL, 0 },
 	{ "dist_world_size", on_world, 0, NULL, 0 },
 	{ "world_size", on_world, 0, NULL, 0 },
 	{ "training stopped", on_stopped, 0, NULL, 0 },

@@ -174,6 +174,11 @@ void log_progress_say(struct log *g, enum progress_source source, const struct p
 	g->stats->events++;
 	if (g->inner)
 		log_inner_outdated(g);
+	/* ranks that print in turn are a few steps apart; a restart goes back further */
+	if (p->step > g->step || p->step < g->step - LOG_STEPS_APART) {
+		g->step = p->step;
+		g->t->steps++;
+	}
 	testimony_progress(progress_in(g, source), p);
 }
 
