@@ -248,6 +248,7 @@ void scene_build(struct scene *s, const struct standings *st, const struct scene
 	build_groups(&b);
 	infer_members(&b);
 	build_lines(&b);
+	drop_past(&b);
 	build_stacks(&b);
 	build_counts(&b);
 	settle_lines(&b);

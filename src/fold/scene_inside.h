@@ -45,6 +45,8 @@ void pair_conflicts(struct building *b, struct scene_group *g);
 /* scene_lines.c */
 void build_lines(struct building *b);
 void settle_lines(struct building *b);
+/* scene_past.c */
+void drop_past(struct building *b);
 /* scene_things.c */
 void build_stacks(struct building *b);
 void settle_stacks(struct building *b);

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scene_past.c - trouble that the job outlived: it explains no end.
+ *
+ * Long jobs have seen much: an exception that was caught, a batch skipped for want of memory, a
+ * port that flapped, a rank that failed before the launcher started all of them again. A job in
+ * lockstep cannot make further steps without one of its ranks, so what is followed by steps was
+ * survived, by the lines of the same log or else by its time. The same holds for what is left over
+ * of earlier attempts, and for the noise of processes that leave after training is done.
+ */
+#include <stdlib.h>
+
+#include "fold/scene_inside.h"
+
+#define OUTLIVED_STEPS 3 /* a rank ahead of the others may still show one or two */
+#define OUTLIVED_NS    (60 * (int64_t)1000000000)
+#define ZONE_NS	       (1800 * (int64_t)1000000000) /* clocks of one machine differ by these */
+#define ZONE_MOST      28			    /* 14 hours */
+#define ZONE_GRAIN_NS  (150 * (int64_t)1000000000)
+
+/* What the job showed last, of all its logs. */
+struct latest {
+	int64_t ns, three_steps_ns;
+};
+
+static struct latest latest_of(const struct scene *s)
+{
+	struct latest last = { -1, 0 };
+
+	for (size_t i = 0; i < s->progress.n; i++) {
+		const struct log_progress *p = &s->progress.v[i].p;
+		int64_t steps = p->last_step - p->first_step;
+
+		if (p->last_ns <= last.ns || p->first_ns <= 0 || steps <= 0)
+			continue;
+		last.ns = p->last_ns;
+		last.three_steps_ns = OUTLIVED_STEPS * ((p->last_ns - p->first_ns) / steps);
+	}
+	return last;
+}
+
+static bool is_trouble(enum saying_kind k)
+{
+	return k < SAY_HELLO;
+}
+
+/* What processes say that leave one after the other, when all is done. */
+static bool is_of_leaving(enum saying_kind k)
+{
+	return k == SAY_PEER_LOST || k == SAY_STORE_LOST || k == SAY_ABORTED ||
+	       k == SAY_CANCELLED || k == SAY_STOPPED;
+}
+
+/* May the two clocks be of different time zones? */
+static bool zones_apart(int64_t ns)
+{
+	int64_t zones = (ns + ZONE_NS / 2) / ZONE_NS;
+
+	return zones >= 1 && zones <= ZONE_MOST && llabs(ns - zones * ZONE_NS) < ZONE_GRAIN_NS;
+}
+
+static bool outlived(const struct scene *s, const struct scene_saying *y, struct latest last)
+{
+	const struct testimony *t = s->files.v[y->file];
+	int64_t later;
+
+	if (y->s.steps_at >= 0 && t->steps)
+		return t->steps - y->s.steps_at >= OUTLIVED_STEPS;
+	if (y->s.last_ns <= 0 || last.ns <= 0)
+		return false;
+	later = last.ns - y->s.last_ns;
+	return later > MAX(last.three_steps_ns, OUTLIVED_NS) && !zones_apart(later);
+}
+
+/* --- attempts --- */
+
+/* torchrun's folders: RUN/attempt_1/3/stderr.log; -1: none. head: how long RUN is. */
+static int64_t attempt_of(const char *path, size_t *ret_head)
+{
+	const char *at = NULL, *next = path;
+	int64_t n = 0;
+
+	while ((next = strstr(next, "attempt_")))
+		at = next++;
+	if (!at || (at > path && at[-1] != '/') || at[8] < '0' || at[8] > '9')
+		return -1;
+	*ret_head = (size_t)(at - path);
+	for (at += 8; *at >= '0' && *at <= '9' && n < INT32_MAX; at++)
+		n = 10 * n + (*at - '0');
+	return n;
+}
+
+/* By file: a later attempt of the same run left a log as well. */
+static bool *past_attempts(const struct scene *s)
+{
+	bool *past = xcalloc(s->files.n + 1, sizeof(bool));
+	struct newest {
+		const char *run;
+		size_t head;
+		int64_t attempt;
+	};
+	VEC(struct newest) runs = { 0 };
+
+	for (int pass = 0; pass < 2; pass++)
+		for (size_t i = 0; i < s->files.n; i++) {
+			const struct testimony *t = s->files.v[i];
+			const char *path = t->path == NO_ID ? "" : intern_get(&t->names, t->path);
+			size_t head = 0, at = 0;
+			int64_t attempt = attempt_of(path, &head);
+
+			if (attempt < 0)
+				continue;
+			while (at < runs.n &&
+			       (runs.v[at].head != head || memcmp(runs.v[at].run, path, head)))
+				at++;
+			if (at == runs.n)
+				*vec_push(&runs) = (struct newest){ path, head, attempt };
+			if (!pass)
+				runs.v[at].attempt = MAX(runs.v[at].attempt, attempt);
+			else
+				past[i] = attempt < runs.v[at].attempt;
+		}
+	free(runs.v);
+	return past;
+}
+
+/* --- the end --- */
+
+/* By file: the line at which the job says that it is done; 0: it does not. */
+static uint64_t *lines_of_done(const struct scene *s)
+{
+	uint64_t *done = xcalloc(s->files.n + 1, sizeof(*done));
+
+	for (size_t i = 0; i < s->sayings.n; i++) {
+		const struct scene_saying *y = &s->sayings.v[i];
+
+		if (y->s.kind == SAY_DONE && y->s.rank <= 0)
+			done[y->file] = y->s.line;
+	}
+	/* who stops in the middle is not done, whatever it says */
+	for (size_t i = 0; i < s->progress.n; i++)
+		if (s->progress.v[i].p.last_step + 1 < s->progress.v[i].p.total_steps)
+			done[s->progress.v[i].file] = 0;
+	return done;
+}
+
+/* --- all of it --- */
+
+static void say_past(struct scene *s, size_t n)
+{
+	if (n)
+		*vec_push(&s->said) = scene_printf(
+		    s, "that %zu %s of failures mean nothing for the end: the job went on after %s",
+		    n, n == 1 ? "line" : "lines", n == 1 ? "it" : "them");
+}
+
+void drop_past(struct building *b)
+{
+	struct scene *s = b->s;
+	struct latest last = latest_of(s);
+	_cleanup_free_ bool *past = past_attempts(s);
+	_cleanup_free_ uint64_t *done = lines_of_done(s);
+	_cleanup_free_ bool *waited = xcalloc(s->files.n + 1, sizeof(bool));
+	_cleanup_free_ bool *waits = xcalloc(s->files.n + 1, sizeof(bool));
+	size_t kept = 0, dropped = 0;
+
+	for (size_t i = 0; i < s->sayings.n; i++) {
+		const struct scene_saying *y = &s->sayings.v[i];
+		bool gone = is_trouble(y->s.kind) && (past[y->file] || outlived(s, y, last));
+
+		gone |= is_of_leaving(y->s.kind) && done[y->file] && y->s.line > done[y->file];
+		(gone ? waited : waits)[y->file] |= y->s.kind == SAY_TIMEOUT;
+		dropped += gone;
+		if (!gone)
+			s->sayings.v[kept++] = *y;
+	}
+	s->sayings.n = kept;
+	say_past(s, dropped);
+	/* what watchdogs said of their standing when they spoke */
+	for (size_t i = kept = 0; i < s->sayings.n; i++) {
+		const struct scene_saying *y = &s->sayings.v[i];
+
+		if (y->s.kind != SAY_STATUS || waits[y->file] || !waited[y->file])
+			s->sayings.v[kept++] = *y;
+	}
+	s->sayings.n = kept;
+}
