@@ -3,7 +3,7 @@
 """Writes a log of a long job of 64 ranks: what libraries print at its start, a line of progress and one of timers for
 each step, a save now and then, and at its end the watchdog's lines of all ranks but one.
 
-    bench/grow_log.py OUT --bytes 400M [--kind mixed|progress|noise|watchdog]
+    bench/grow_log.py OUT --bytes 400M [--kind mixed|progress|noise|watchdog|bars]
 """
 import argparse
 
@@ -38,13 +38,20 @@ def watchdog(i):
             f'{head} [PG ID 0 PG GUID 0(default_pg) Rank {rank}]  failure detected by watchdog at work sequence id: 241 PG status: last enqueued work: 315, last completed work: 240\n')
 
 
+def bars(i):
+    """As tqdm prints them: a carriage return in front of each, no line ever ends."""
+    percent, loss = i // 4000 % 100, 2 + i % 1000 / 1000
+    return (f'\rEpoch 0: {percent:3d}%|{"█" * (percent // 10):10s}| {i}/900000 [{i // 3600}:{i // 60 % 60:02d}:{i % 60:02d}<{250 - i // 3600}:00:00,  '
+            f'1.{i % 100:02d}s/it, loss={loss:.3f}, v_num=0]')
+
+
 def lines(kind):
     """Blocks of lines without end; a mixed log is one part noise of start-up to five of training."""
     i = 0
     while True:
         i += 1
-        if kind in ('noise', 'watchdog'):
-            yield {'noise': noise, 'watchdog': watchdog}[kind](i)
+        if kind in ('noise', 'watchdog', 'bars'):
+            yield {'noise': noise, 'watchdog': watchdog, 'bars': bars}[kind](i)
         else:
             yield progress(i)
             if kind == 'mixed' and i % 4 == 0:
@@ -55,10 +62,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('out')
     parser.add_argument('--bytes', default='400M')
-    parser.add_argument('--kind', default='mixed', choices=['mixed', 'progress', 'noise', 'watchdog'])
+    parser.add_argument('--kind', default='mixed', choices=['mixed', 'progress', 'noise', 'watchdog', 'bars'])
     args = parser.parse_args()
     size = int(args.bytes.rstrip('KMG')) * UNITS.get(args.bytes[-1], 1)
-    with open(args.out, 'w', encoding='ascii', buffering=1 << 20) as f:
+    with open(args.out, 'w', encoding='utf-8', buffering=1 << 20) as f:
         for block in lines(args.kind):
             size -= f.write(block)
             if size <= 0:

@@ -36,6 +36,11 @@ SEEDS = {
     "prefixes": "1: [default3]:[rank11]: ValueError: a\n[n-4:3]:KeyError\n[pod/a-3/b] [1,5]<stderr>:[80746] 2026-11-29T21:31:49.250+01:00 | ERROR | a.b:f:1 - OSError: b\n",
     "wrapped": "".join(line.ljust(80) + "\n" for text in 4 * ["INFO:a:b", GLOG + "[Rank 3] " + WORK.strip()] for line in [text[i:i + 80] for i in range(0, len(text), 80)]),
     "held": GLOG + "[Rank 3] " + WORK[:90] + "\n" + WORK[90:] + GLOG + TAG + STATUS[:70] + "\n" + STATUS[70:],
+    "stacks": "step 1/3 loss 2.0\n[rank1]: Thread 0x7f3 (most recent call first):\n[rank2]: Current thread 0x7f2 (most recent call first):\n[rank1]:   File \"d.py\", line 3 in f\n"
+              "[rank2]:   File \"t.py\", line 8 in g\nProcess 4242: python t.py --rank 3\nThread 4242 (active): \"MainThread\"\n    f (d.py:3)\n3: Thread 7 (idle): \"MainThread\"\n3:     f (d.py:3)\n",
+    "table": "step 1/3 loss 2.0\n| NVIDIA-SMI 535.54.03    Driver Version: 535.54.03    CUDA Version: 12.2     |\n|   0  NVIDIA A100-SXM...  On   | 00000000:07:00.0 Off |  0 |\n"
+             "| N/A   38C    P0   132W / 400W |  61234MiB / 81920MiB |    100%      Default |\n\n| Processes: |\n|    0   N/A  N/A  4239  C   python  61220MiB |\nGPU[1]\t\t: Average Graphics Package Power (W): 93.0\n"
+             "==============NVSMI LOG==============\nGPU 00000000:07:00.0\n    Power Readings\n        Power Draw  : 130.50 W\nstep 2/3 loss 2.0\n",
     "nul": "step 1/3 loss 2.0\n\0\0\0\0step 2/3 loss nan\r\n\xff\xfe",
     "numbers": "step 99999999999999999999 loss 1e400\nstep 1,234,567/9,999 loss -inf time 1e-400s tps: 1,2\n[rank99999999999999999999]: E\n",
 }

@@ -205,6 +205,46 @@ static void lines_that_are_alike_give_what_others_give(void **state)
 	buf_done(&b);
 }
 
+/* Bars go the same way, whatever ends them; one of another total counts something else, and words
+   behind a bar are read. */
+static void bars_that_are_alike_give_what_others_give(void **state)
+{
+	static const char *const ends[] = { "\r", "\n", "\r\n" };
+
+	(void)state;
+	for (size_t e = 0; e < ARRAY_SIZE(ends); e++) {
+		struct buf b = { 0 };
+
+		for (int i = 100; i < 1000; i++) {
+			put(&b,
+			    "Epoch %d: %3d%%|###  | %d/1000 [01:%02d<07:20,  %d.%02dit/s, "
+			    "loss=%.3f]%s",
+			    2 + i / 500, i / 10, i, i % 60, 1 + i % 7, i % 100, 2 + i / 1000.0,
+			    ends[e]);
+			if (i % 100 == 99)
+				put(&b,
+				    "Epoch %d: %3d%%|###  | %d/1000 [01:%02d<07:20,  2.00it/s, "
+				    "loss=%.3f] saved checkpoint-%d/model.pt%s",
+				    2 + i / 500, i / 10, i, i % 60, 2 + i / 1000.0, i, ends[e]);
+		}
+		expect_of("train.log", (const char *)b.data, b.len,
+			  "save-end value=199\nsave-end value=299\nsave-end value=399\n"
+			  "save-end value=499\nsave-end value=599\nsave-end value=699\n"
+			  "save-end value=799\nsave-end value=899\nsave-end value=999\n"
+			  "progress 2100..3999 epoch=3 at 999/1000 lines=909 ms=500 loss=2.999\n");
+		b.len = 0;
+		for (int i = 10; i < 90; i++) {
+			put(&b, " %d%%|###  | %d/90 [01:%02d<07:20,  %d.%02ds/it]%s", i, i, i % 60,
+			    1 + i % 7, i % 100, ends[e]);
+			put(&b, " %d%%|###  | %d/80 [01:%02d<07:20,  %d.%02ds/it]%s", i, i, i % 60,
+			    1 + i % 7, i % 100, ends[e]);
+		}
+		expect_of("train.log", (const char *)b.data, b.len,
+			  "evaluation x80\nprogress 10..89/90 lines=80 ms=6890\n");
+		buf_done(&b);
+	}
+}
+
 static void ranks_of_files(void **state)
 {
 	static const char text[] = "ValueError: x\n";
@@ -503,6 +543,7 @@ int main(void)
 		cmocka_unit_test(a_line_without_an_end_is_cut_and_counted),
 		cmocka_unit_test(lines_are_counted_from_one),
 		cmocka_unit_test(lines_that_are_alike_give_what_others_give),
+		cmocka_unit_test(bars_that_are_alike_give_what_others_give),
 		cmocka_unit_test(ranks_of_files),
 		cmocka_unit_test(stamps_without_a_year_take_it_from_others),
 		cmocka_unit_test(many_sayings_are_bounded_and_counted),

@@ -282,6 +282,8 @@ static void progress_of_frameworks(void **state)
 		{ "Epoch: [0][1180/1250]\tTime 0.771 (0.764)\tData 0.004 (0.006)\tLoss 2.9911 "
 		  "(4.0210)\n",
 		  "progress 1180..1180 epoch=0 at 1180/1250 lines=1 ms=771 loss=2.9911\n" },
+		{ "\033[32mEpoch: [0][1180/1250] Time 0.771 (0.764) Loss 2.9911\033[0m\n",
+		  "progress 1180..1180 epoch=0 at 1180/1250 lines=1 ms=771 loss=2.9911\n" },
 		{ "Epoch: [2]  [ 100/5004]  eta: 1:00:00  lr: 0.1  img/s: 300  loss: 6.9 (6.9)  "
 		  "time: 0"
 		  ".4012  data: 0.0003  max mem: 1234\n",

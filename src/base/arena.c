@@ -3,7 +3,7 @@
 #include "base/arena.h"
 
 #define ARENA_ALIGN   ((size_t)16)
-#define ARENA_FIRST   ((size_t)16 << 10)
+#define ARENA_FIRST   ((size_t)4 << 10)
 #define ARENA_LARGEST ((size_t)1 << 20)
 
 struct arena_chunk {

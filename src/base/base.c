@@ -95,7 +95,7 @@ char *xasprintf(const char *format, ...)
 
 void *vec_reserve(void *v, size_t *cap, size_t need, size_t size)
 {
-	size_t grown = *cap ? *cap : 16;
+	size_t grown = *cap ? *cap : size > 256 ? 2 : 16;
 
 	if (need <= *cap)
 		return v;

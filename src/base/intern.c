@@ -98,7 +98,7 @@ uint32_t intern(struct intern *in, const char *s, size_t len)
 		s = ""; /* that of an empty buffer is NULL */
 	hash = (uint32_t)hash_bytes(s, len, 0);
 	if (!in->slots || in->n >= in->mask / 2)
-		intern_rehash(in, in->slots ? (in->mask + 1) * 2 : 256);
+		intern_rehash(in, in->slots ? (in->mask + 1) * 2 : 64);
 	slot = intern_slot(in, s, len, hash);
 	if (in->slots[slot])
 		return in->slots[slot] - 1;

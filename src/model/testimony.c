@@ -725,3 +725,17 @@ void testimony_frame(struct testimony *t, uint32_t function, uint32_t file, int3
 	*vec_push(&t->frames) = (struct frame){ function, file, line };
 	t->threads.v[t->threads.n - 1].n_frames++;
 }
+
+void testimony_forget_things(struct testimony *t)
+{
+	t->stacks.n = t->threads.n = t->frames.n = 0;
+	for (size_t i = 0; i < t->gpus.n; i++) {
+		struct gpu_series *g = &t->gpus.v[i];
+
+		g->n_samples = 0;
+		g->seen = 0;
+		g->stride = 1;
+		g->xid = g->processes = -1;
+		g->throttle = NO_ID;
+	}
+}

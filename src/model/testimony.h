@@ -317,3 +317,5 @@ void testimony_counter(struct testimony *t, uint32_t host, uint32_t device, uint
 struct process_stack *testimony_stack(struct testimony *t);
 struct thread_stack *testimony_thread(struct testimony *t);
 void testimony_frame(struct testimony *t, uint32_t function, uint32_t file, int32_t line);
+/* Empties stacks and GPUs: they were of an earlier moment. Rows of GPUs stay, without samples. */
+void testimony_forget_things(struct testimony *t);

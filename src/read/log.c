@@ -96,8 +96,8 @@ static inline uint16_t word_row_at(const struct log_words *w, uint16_t row, cons
 static struct log_words *words_new(void)
 {
 	static const struct log_anchor *const lists[] = {
-		log_save_anchors,  log_train_anchors, log_host_anchors,
-		log_crash_anchors, log_nccl_anchors,  log_c10d_anchors,
+		log_inner_anchors, log_save_anchors, log_train_anchors, log_host_anchors,
+		log_crash_anchors, log_nccl_anchors, log_c10d_anchors,
 	};
 	struct log_words *w = xcalloc(1, sizeof(*w));
 
@@ -118,6 +118,24 @@ static bool word_stands(const char *p, const char *word, size_t len)
 		if (lower(p[i]) != word[i])
 			return false;
 	return true;
+}
+
+unsigned log_known_words(const struct log *g, const char *p, const char *end)
+{
+	const struct log_words *w = g->words;
+	unsigned n = 0;
+
+	for (bool letter = false; p < end; p++) {
+		bool was = letter;
+		uint16_t row;
+
+		letter = is_alpha(*p);
+		if (!letter || was)
+			continue;
+		row = word_row_at(w, w->first[word_hash(word_key(p))], p);
+		n += row && word_stands(p, w->rows[row - 1].anchor->word, w->rows[row - 1].len);
+	}
+	return n;
 }
 
 /* --- a line and its words --- */
@@ -168,6 +186,7 @@ static void line_begin(struct log *g, struct log_line *l, const char *start, con
 		.local_rank = -1,
 		.pid = -1,
 		.gpu = -1,
+		.task = -1,
 		.time_ns = -1,
 	};
 	if (memchr(start, '\033', (size_t)(end - start)))
@@ -237,11 +256,25 @@ void log_fill(struct log *g, const struct log_line *l, struct saying *s)
 	s->line = l->number;
 }
 
+/* Does a job say this while it runs? */
+static bool goes_on(enum saying_kind k)
+{
+	static const bool life[SAY_KINDS] = {
+		[SAY_HELLO] = true,	[SAY_RESTART] = true,	[SAY_SAVE_BEGIN] = true,
+		[SAY_SAVE_END] = true,	[SAY_EPOCH_END] = true, [SAY_EVALUATION] = true,
+		[SAY_DATA_WORK] = true, [SAY_COMPILE] = true,	[SAY_DONE] = true,
+	};
+
+	return life[k];
+}
+
 struct saying *log_say(struct log *g, const struct log_line *l, struct saying *s)
 {
 	struct saying *row;
 
 	g->stats->events++;
+	if (g->inner && goes_on(s->kind))
+		log_inner_outdated(g);
 	log_fill(g, l, s);
 	row = testimony_say(g->t, s);
 	if (row && row->text == NO_ID) /* what was said before has its words */
@@ -263,7 +296,7 @@ static bool line_visit(struct log *g, const char *start, const char *end, uint64
 
 		if (!word_stands(at, a->word, w->rows[row - 1].len))
 			continue;
-		if ((size_t)(at - start) >= LOG_LINE_MAX)
+		if (!begun && (size_t)(at - start) >= LOG_LINE_MAX)
 			return false;
 		if (!begun && g->line_start == start && g->line_end == end &&
 		    g->scratch != g->line.start)
@@ -287,7 +320,7 @@ static bool line_visit(struct log *g, const char *start, const char *end, uint64
 
 static bool log_waits(const struct log *g)
 {
-	return g->open || g->holds;
+	return g->open || g->holds || log_inner_open(g);
 }
 
 /* --- the pass over the text --- */
@@ -346,6 +379,19 @@ static inline struct masks masks_of(const char *p)
 	m.end |= m.lf;
 	return m;
 }
+
+/* Bytes behind end are read, up to LOG_PAD of them. */
+static const char *line_end(const char *p, const char *end)
+{
+	for (; p < end; p += 16) {
+		__m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
+		int ends = _mm_movemask_epi8(_mm_or_si128(is_byte(v, '\n'), is_byte(v, '\r')));
+
+		if (ends)
+			return MIN(p + __builtin_ctz((unsigned)ends), end);
+	}
+	return end;
+}
 #else
 static inline struct masks masks_of(const char *p)
 {
@@ -361,6 +407,13 @@ static inline struct masks masks_of(const char *p)
 		m.end |= p[i] == '\n' || p[i] == '\r' ? bit : 0;
 	}
 	return m;
+}
+
+static const char *line_end(const char *p, const char *end)
+{
+	while (p < end && *p != '\n' && *p != '\r')
+		p++;
+	return p;
 }
 #endif
 
@@ -387,23 +440,17 @@ static inline uint64_t known_words(const struct log_words *w, const char *p, uin
 	return known;
 }
 
-static const char *line_end(const char *p, const char *end)
-{
-	const char *lf = memchr(p, '\n', (size_t)(end - p)), *stop = lf ? lf : end;
-	const char *cr = memchr(p, '\r', (size_t)(stop - p));
-
-	return cr ? cr : stop;
-}
-
 /* Further lines of a shape that was learnt. Gives the end of the last. */
 static const char *take_alike(struct log *g, const char *eol, const char *end, uint64_t *number)
 {
-	while (eol + 1 < end && *eol == '\n') {
-		const char *next = memchr(eol + 1, '\n', (size_t)(end - eol - 1));
+	while (eol + 1 < end && (*eol == '\n' || *eol == '\r')) {
+		bool two = *eol == '\r' && eol[1] == '\n';
+		const char *start = eol + 1 + two, *next = line_end(start, end);
+		uint64_t n = *number + (two || *eol == '\n');
 
-		if (!next || !log_shape_take(g, eol + 1, next, *number + 1))
+		if (next == end || !log_shape_take(g, start, next, n))
 			break;
-		++*number;
+		*number = n;
 		eol = next;
 	}
 	return eol;
@@ -479,6 +526,8 @@ static bool line_continues(struct log *g, const char *start, const char *end)
 	const char *at = NULL;
 
 	line_begin(g, &l, start, end, g->number, &at);
+	if (log_inner_open(g) && log_inner_continues(g, &l))
+		return true;
 	if (g->holds && log_hold_continues(g, &l, take_line))
 		return true;
 	return g->open && log_crash_continues(g, &l);
@@ -738,6 +787,7 @@ int log_read(struct input *in, const char *path, struct testimony **ret, struct 
 	r = read_window(g, in, path, buf + LOG_PAD, reterr);
 	log_close(g);
 	rank_of_file(g->t, path);
+	log_inner_done(g);
 	if (r < 0)
 		testimony_free(g->t);
 	else

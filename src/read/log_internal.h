@@ -115,6 +115,7 @@ struct log_line {
 	int64_t rank;	    /* by a prefix that is sure: [rank3]: */
 	int64_t local_rank; /* [default3]: */
 	int64_t pid, gpu;
+	int64_t task;		       /* "3: " of srun --label */
 	struct scan host;	       /* p == NULL: none */
 	struct scan rank_at, stamp_at; /* where rank and time_ns stand, if in digits of their own */
 	int64_t time_ns;	       /* -1: none; below: see log_time_yearless */
@@ -190,7 +191,8 @@ struct log {
 	struct log_shapes *shapes;
 	struct log_bar bars[LOG_BARS_MAX];
 	unsigned n_bars;
-	int64_t bar_total; /* of the first bar of steps without a title */
+	int64_t bar_total;	 /* of the first bar of steps without a title */
+	struct log_inner *inner; /* NULL: no stack or table yet; raw, see log_inner.c */
 	/* a known text that breaks off at a line's end */
 	char *partial;
 	size_t n_partial;
@@ -221,7 +223,7 @@ struct log_anchor {
 	int64_t value;
 };
 extern const struct log_anchor log_c10d_anchors[], log_nccl_anchors[], log_crash_anchors[],
-    log_host_anchors[], log_train_anchors[], log_save_anchors[];
+    log_host_anchors[], log_train_anchors[], log_save_anchors[], log_inner_anchors[];
 
 /* --- log_prefix.c --- */
 
@@ -238,6 +240,8 @@ void log_times_settle(struct log *g);
 
 /* Fills what the line's prefixes say and what is unknown in s, and says it. */
 struct saying *log_say(struct log *g, const struct log_line *l, struct saying *s);
+/* How many words that some part asks for begin from p to end; LOG_PAD bytes behind are read. */
+unsigned log_known_words(const struct log *g, const char *p, const char *end);
 /* Only the filling: who, where and when. */
 void log_fill(struct log *g, const struct log_line *l, struct saying *s);
 /* The words from p to end as names: control characters gone, cut at SAYING_TEXT_MAX. */
@@ -276,10 +280,24 @@ void log_crash_done(struct log *g);
 /* What a message means: sets kind, what, value; false: nothing known. */
 bool log_classify(struct log *g, const char *p, const char *end, struct saying *s);
 
+/* --- log_inner.c --- */
+
+/* Is a stack or a table being read? */
+bool log_inner_open(const struct log *g);
+/* Is the line of what is open? */
+bool log_inner_continues(struct log *g, const struct log_line *l);
+/* The job goes on: what stands inside so far was not its end. g->inner is there. */
+void log_inner_outdated(struct log *g);
+void log_inner_done(struct log *g); /* the file's rank is known */
+
 /* --- log_train.c --- */
 
 void log_train_done(struct log *g);
 void log_progress_say(struct log *g, enum progress_source source, const struct progress_line *p);
+
+/* Its step, from an epoch that is set and the done of total steps in it; false: beyond all count.
+ */
+bool progress_in_epoch(struct progress_line *p, int64_t done, int64_t total);
 
 /* --- log_shape.c --- */
 
@@ -288,7 +306,9 @@ struct progress_found {
 	struct progress_line p;
 	enum progress_source source;
 	struct scan step, ms, tokens, loss; /* step: with what stands around it and the total */
+	struct scan epoch;		    /* of a bar that counts the steps of one */
 	double ms_scale;
+	bool ms_is_rate; /* it counts steps a second */
 };
 void log_shape_learn(struct log *g, const struct log_line *l, const struct progress_found *f);
 /* Takes a line that differs from one learnt in its digits only. */

@@ -513,6 +513,7 @@ static bool eat_number(struct log *g, struct log_line *l, struct scan *s)
 	/* "3: " of srun --label: a task; "1234:" of grep -n */
 	if (scan_digits(&q, &v) && v < 1000000 && scan_eat(&q, ":") && q.p < q.end &&
 	    !is_digit(*q.p)) {
+		l->task = v;
 		*s = q;
 		return true;
 	}

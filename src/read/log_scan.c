@@ -4,14 +4,30 @@
 
 #include "read/log_internal.h"
 
-bool scan_to(struct scan *s, const char *word)
+/* memmem() prepares more than a search in one line is worth. */
+static const char *find(const char *p, const char *end, const char *word)
 {
 	size_t n = strlen(word);
-	const char *at = memmem(s->p, scan_left(s), word, n);
+	const char *last; /* where it may begin */
+
+	if (p >= end || (size_t)(end - p) < n)
+		return NULL;
+	last = end - n;
+	while (p <= last && (p = memchr(p, *word, (size_t)(last - p) + 1))) {
+		if (!memcmp(p, word, n))
+			return p;
+		p++;
+	}
+	return NULL;
+}
+
+bool scan_to(struct scan *s, const char *word)
+{
+	const char *at = find(s->p, s->end, word);
 
 	if (!at)
 		return false;
-	s->p = at + n;
+	s->p = at + strlen(word);
 	return true;
 }
 
@@ -38,7 +54,7 @@ bool scan_to_any(struct scan *s, const char *word)
 
 bool text_has(const char *p, const char *end, const char *word)
 {
-	return p < end && memmem(p, (size_t)(end - p), word, strlen(word));
+	return find(p, end, word);
 }
 
 bool text_has_any(const char *p, const char *end, const char *word)

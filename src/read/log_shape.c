@@ -27,10 +27,12 @@ struct place {
 struct log_shape {
 	uint16_t len;
 	enum progress_source source;
-	struct place rank, stamp, step, ms, tokens, loss;
+	struct place rank, stamp, step, ms, tokens, loss, epoch;
 	double ms_scale;
+	bool ms_is_rate;
 	int64_t fixed_rank;
-	bool total; /* "10/ 500": the last number in step */
+	int64_t bar_total; /* bars of another are of something else; -1: no bar */
+	bool total;	   /* "10/ 500": the last number in step */
 	char text[SHAPE_MAX];
 };
 
@@ -58,7 +60,9 @@ static bool can_learn(const struct log *g, const struct log_line *l, const struc
 		return false;
 	if (l->time_ns >= 0 && (!l->stamp_at.p || scan_left(&l->stamp_at) < 19))
 		return false;
-	return f->p.epoch < 0 && (isnan(f->p.loss) || !isinf(f->p.loss));
+	if (f->p.epoch >= 0 && !f->epoch.p)
+		return false;
+	return isnan(f->p.loss) || !isinf(f->p.loss);
 }
 
 void log_shape_learn(struct log *g, const struct log_line *l, const struct progress_found *f)
@@ -80,9 +84,14 @@ void log_shape_learn(struct log *g, const struct log_line *l, const struct progr
 		.ms = isnan(f->p.step_ms) ? (struct place){ 0 } : place_of(l, f->ms),
 		.tokens = isnan(f->p.tokens_per_s) ? (struct place){ 0 } : place_of(l, f->tokens),
 		.loss = isnan(f->p.loss) ? (struct place){ 0 } : place_of(l, f->loss),
+		.epoch = place_of(l, f->epoch),
 		.ms_scale = f->ms_scale,
+		.ms_is_rate = f->ms_is_rate,
 		.fixed_rank = f->p.rank,
-		.total = f->p.total >= 0,
+		.total = f->p.total >= 0 || f->p.epoch_steps >= 0,
+		.bar_total = f->source != FROM_BARS  ? -1
+			     : f->p.epoch_steps >= 0 ? f->p.epoch_steps
+						     : f->p.total,
 	};
 	for (size_t i = 0; i < len; i++)
 		s->text[i] = is_digit(l->start[i]) ? '0' : l->start[i];
@@ -217,6 +226,13 @@ bool log_shape_take(struct log *g, const char *start, const char *end, uint64_t 
 	q = scan_of(start + s->step.at, start + s->step.at + s->step.len);
 	if (!digits_in(&q, &p.step) || (s->total && !digits_in(&q, &p.total)))
 		return false;
+	if (s->bar_total >= 0 && p.total != s->bar_total)
+		return false;
+	if (s->epoch.len) {
+		q = scan_of(start + s->epoch.at, start + s->epoch.at + s->epoch.len);
+		if (!digits_in(&q, &p.epoch) || !progress_in_epoch(&p, p.step, p.total))
+			return false;
+	}
 	p.rank = s->fixed_rank;
 	if (s->rank.len) {
 		q = scan_of(start + s->rank.at, start + s->rank.at + s->rank.len);
@@ -226,6 +242,8 @@ bool log_shape_take(struct log *g, const char *start, const char *end, uint64_t 
 	if (s->stamp.len && !stamp_of(g, g->shapes, start, s->stamp, &p.time_ns))
 		return false;
 	p.step_ms = number_of(start, s->ms) * s->ms_scale;
+	if (s->ms_is_rate)
+		p.step_ms = p.step_ms > 0 ? 1e3 / p.step_ms : (double)NAN;
 	p.tokens_per_s = number_of(start, s->tokens);
 	p.loss = number_of(start, s->loss);
 	p.line = number;

@@ -172,6 +172,8 @@ static struct testimony *progress_in(struct log *g, enum progress_source source)
 void log_progress_say(struct log *g, enum progress_source source, const struct progress_line *p)
 {
 	g->stats->events++;
+	if (g->inner)
+		log_inner_outdated(g);
 	testimony_progress(progress_in(g, source), p);
 }
 
@@ -286,6 +288,17 @@ static enum log_took on_epoch_step(struct log *g, struct log_line *l, const char
 
 /* --- bars --- */
 
+bool progress_in_epoch(struct progress_line *p, int64_t done, int64_t total)
+{
+	bool fits = p->epoch < STEP_MAX / (total + 1);
+
+	p->total = -1;
+	p->epoch_at = done;
+	p->epoch_steps = total;
+	p->step = fits ? p->epoch * total + done : done;
+	return fits;
+}
+
 enum bar_kind { BAR_STEPS, BAR_EVALUATION, BAR_DATA };
 
 static const char *const evaluations[] = { "eval", "valid", "test", "sanity", "predict" };
@@ -308,7 +321,7 @@ struct bar {
 	const char *title, *title_end;
 	const char *end; /* behind its bracket */
 	int64_t done, total;
-	double ms; /* a step's; NAN */
+	struct scan count; /* where they stand */
 };
 
 /* "title:  3%|##   | 120/4000 [10:00<5:00:00,  1.23s/it, loss=2.1]": unit stands in the brackets.
@@ -329,8 +342,10 @@ static bool bar_of(const struct log_line *l, const char *unit, struct bar *b)
 	s = scan_of(p, open);
 	scan_blanks(&s);
 	b->total = -1;
+	b->count = s;
 	if (!step_at(&s, &b->done, &b->total) || b->total < 0)
 		return false;
+	b->count.end = s.p;
 	b->title = b->title_end = l->text;
 	percent = memchr(l->text, '%', (size_t)(p - l->text));
 	if (percent) {
@@ -338,13 +353,12 @@ static bool bar_of(const struct log_line *l, const char *unit, struct bar *b)
 			percent--;
 		b->title_end = percent;
 	}
-	b->ms = NAN;
 	p = memchr(unit, ']', (size_t)(l->end - unit));
 	b->end = p ? p + 1 : l->end;
 	return true;
 }
 
-static void bar_rate(const struct log_line *l, const char *unit, struct bar *b)
+static void bar_rate(const struct log_line *l, const char *unit, struct progress_found *f)
 {
 	const char *p = unit;
 	struct scan s;
@@ -355,7 +369,48 @@ static void bar_rate(const struct log_line *l, const char *unit, struct bar *b)
 	s = scan_of(p, unit);
 	if (p == unit || !scan_double(&s, &v) || !(v > 0))
 		return;
-	b->ms = *unit == 's' && unit[1] == '/' ? v * 1e3 : 1e3 / v;
+	f->ms_is_rate = *unit != 's' || unit[1] != '/';
+	f->ms_scale = f->ms_is_rate ? 1 : 1e3;
+	f->ms = scan_of(p, unit);
+	f->p.step_ms = f->ms_is_rate ? 1e3 / v : v * 1e3;
+}
+
+/* "Epoch 3:": the bar counts the steps of one epoch. */
+static bool bar_epoch(const struct bar *b, struct progress_found *f)
+{
+	struct scan s = scan_of(b->title, b->title_end);
+	int64_t epochs;
+
+	if (!scan_to_any(&s, "epoch"))
+		return false;
+	f->epoch.p = s.p;
+	if (!step_at(&s, &f->p.epoch, &epochs))
+		return false;
+	f->epoch.end = s.p;
+	if (memchr(f->epoch.p, '/', scan_left(&f->epoch))) /* two numbers: not learnt */
+		f->epoch.p = NULL;
+	progress_in_epoch(&f->p, b->done, b->total);
+	return true;
+}
+
+static void say_steps(struct log *g, const struct log_line *l, const char *unit,
+		      const struct bar *b)
+{
+	struct progress_found f = { .p = progress_line_unknown(), .ms_scale = 1 };
+	bool epoch;
+
+	f.source = FROM_BARS;
+	take_fields(unit, l->end, &f);
+	f.p.step_ms = (double)NAN;
+	bar_rate(l, unit, &f);
+	f.p.step = b->done;
+	f.p.total = b->total;
+	f.step = b->count;
+	epoch = bar_epoch(b, &f);
+	say_progress(g, l, FROM_BARS, &f.p);
+	/* What comes again may hold no words of somebody else. */
+	if (log_known_words(g, l->start, unit) == epoch && !log_known_words(g, unit + 4, l->end))
+		log_shape_learn(g, l, &f);
 }
 
 /* One bar of data work: told apart by title, speaker and total, and by going back. */
@@ -389,8 +444,6 @@ static void say_bar(struct log *g, const struct log_line *l, const struct bar *b
 static enum log_took on_bar(struct log *g, struct log_line *l, const char *at,
 			    const struct log_anchor *a)
 {
-	struct progress_found f = { .p = progress_line_unknown(), .ms_scale = 1 };
-	struct progress_line *p = &f.p;
 	enum bar_kind kind = BAR_STEPS;
 	struct bar b;
 
@@ -414,21 +467,7 @@ static enum log_took on_bar(struct log *g, struct log_line *l, const char *at,
 
 		log_say(g, l, &t);
 	} else {
-		struct scan s = scan_of(b.title, b.title_end);
-
-		bar_rate(l, at, &b);
-		take_fields(at, l->end, &f);
-		p->step_ms = b.ms;
-		p->step = b.done;
-		p->total = b.total;
-		if (scan_to_any(&s, "epoch") && step_at(&s, &p->epoch, &p->total)) {
-			p->total = -1;
-			p->epoch_at = b.done;
-			p->epoch_steps = b.total;
-			if (p->epoch < STEP_MAX / (b.total + 1))
-				p->step = p->epoch * b.total + b.done;
-		}
-		say_progress(g, l, FROM_BARS, p);
+		say_steps(g, l, at, &b);
 	}
 	return LOG_GO_ON; /* other words may follow on the same line */
 }

@@ -793,8 +793,8 @@ bool stack_word_begins(const char *line, size_t len)
 
 	while (t.p < t.end && is_one_of(t.end[-1], " \t\r"))
 		t.end--;
-	if (t.p == t.end || !is_one_of(*t.p, "TCFS"))
+	if (t.p == t.end || !is_one_of(*t.p, "TCFSP"))
 		return false;
-	return pyspy_thread(t, &w) || faulthandler_thread(t, &w) || pystack_thread(t, &w) ||
-	       gdb_thread(t, &w) || fatal_line(t, &w);
+	return process_line(t, &w) || pyspy_thread(t, &w) || faulthandler_thread(t, &w) ||
+	       pystack_thread(t, &w) || gdb_thread(t, &w) || fatal_line(t, &w);
 }
