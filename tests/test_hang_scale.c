@@ -306,6 +306,47 @@ static void stacks_of_all(struct timed *m, int64_t n)
 		stack(&m->c, rank, rank == BEHIND ? IN_DATA_LOADER : IN_ALL_REDUCE);
 }
 
+/* Every rank saves by its own words, in one log, and goes on. */
+static void saves_of_all(struct timed *m, int64_t n)
+{
+	struct testimony *t = case_file(&m->c, WITNESS_LOG, "log", -1);
+
+	for (int64_t rank = 0; rank < n; rank++)
+		says(t, SAY_SAVE_BEGIN, rank, NULL)->value = 5;
+	for (int64_t rank = 0; rank < n; rank++)
+		says(t, SAY_SAVE_END, rank, NULL)->value = 5;
+	for (int64_t rank = 0; rank < n; rank++)
+		steps_of(t, rank, 5, 6, 100, -1);
+}
+
+/* A third does not come, and of each there is a line, a GPU and a count to be looked through. */
+static void a_third_behind_with_lines(struct timed *m, int64_t n)
+{
+	struct testimony *t, *gpus;
+
+	a_third_behind(m, n);
+	t = case_file(&m->c, WITNESS_LOG, "log", -1);
+	gpus = case_file(&m->c, WITNESS_POWER, "nvidia-smi", -1);
+	for (int64_t rank = 0; rank < n; rank++) {
+		says(t, SAY_HELLO, rank, NULL)->value = n;
+		gpu_draws(gpus, rank, 300, 1);
+		gpus->gpus.v[rank].rank = rank;
+	}
+	steps_of(t, -1, 5, 6, 100, -1);
+	says(t, SAY_DATA_WORK, -1, "map: 3/10");
+}
+
+static void a_stack_of_its_own_for_each(struct timed *m, int64_t n)
+{
+	for (int64_t rank = 0; rank < n; rank++) {
+		char frames[96];
+
+		snprintf(frames, sizeof(frames), "part_%d ops/own.py:%d|<module> train.py:90",
+			 (int)rank, (int)rank + 1);
+		stack(&m->c, rank, frames);
+	}
+}
+
 static void ranks_behind_cost_no_more_than_their_number(void **state)
 {
 	(void)state;
@@ -342,6 +383,9 @@ static void lines_and_stacks_cost_no_more_than_their_number(void **state)
 	(void)state;
 	assert_linear(all_time_out, "1000");
 	assert_linear(stacks_of_all, "1000");
+	assert_linear(saves_of_all, NULL);
+	assert_linear(a_third_behind_with_lines, NULL);
+	assert_linear(a_stack_of_its_own_for_each, NULL);
 }
 
 int main(void)

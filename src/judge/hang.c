@@ -411,6 +411,7 @@ void judge_hang(const struct scene *scene, double min_impact, struct report *rep
 	free(h.breaches.v);
 	free(h.failures.v);
 	free(h.early.v);
+	free(h.nodes_failed.v);
 	free(h.look);
 	free(h.row);
 }

@@ -83,11 +83,12 @@ static bool whole_node_absent(const struct hang *h, const struct nodes *n, uint3
 
 bool node_failed(const struct hang *h, uint32_t row)
 {
-	for (size_t i = 0; i < h->s->sayings.n; i++)
-		if (h->s->sayings.v[i].s.kind == SAY_NODE_FAILED &&
-		    (!has_host(h, row) || h->s->sayings.v[i].s.host == NO_ID ||
-		     h->s->sayings.v[i].s.host == h->s->ranks.v[row].host))
+	for (size_t i = 0; i < h->nodes_failed.n; i++) {
+		uint32_t host = h->s->sayings.v[h->nodes_failed.v[i]].s.host;
+
+		if (!has_host(h, row) || host == NO_ID || host == h->s->ranks.v[row].host)
 			return true;
+	}
 	return false;
 }
 

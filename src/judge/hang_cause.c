@@ -58,53 +58,10 @@ static const struct doing_cause *cause_of_stack(const struct rank_look *l)
 		   : NULL;
 }
 
-static bool is_gone(const struct hang *h, uint32_t row)
-{
-	for (size_t i = 0; i < h->s->counts.n; i++) {
-		const struct scene_count *c = &h->s->counts.v[i];
-
-		if (c->row == row && c->latest && (c->c.dead || c->c.missing || c->c.unresponsive))
-			return true;
-	}
-	return false;
-}
-
 /* Live processes of others were looked at, and there was none of this rank. */
 static bool no_process(const struct hang *h, uint32_t row)
 {
-	size_t others = 0;
-
-	if (h->look[row].has_stack)
-		return false;
-	for (uint32_t i = 0; i < h->s->ranks.n; i++)
-		others += h->look[i].has_stack;
-	return 2 * (others + 1) > h->s->ranks.n;
-}
-
-int64_t gpu_xid(const struct hang *h, uint32_t row)
-{
-	for (size_t i = 0; i < h->s->gpus.n; i++)
-		if (h->s->gpus.v[i].row == row && !h->s->gpus.v[i].assumed &&
-		    h->s->gpus.v[i].series->xid > 0)
-			return h->s->gpus.v[i].series->xid;
-	return -1;
-}
-
-/* The last thing that the log is about, where no rank has a line of its own about it. */
-static bool log_is_about(const struct hang *h, enum saying_kind kind, uint32_t row)
-{
-	for (size_t i = 0; i < h->s->sayings.n; i++) {
-		const struct scene_saying *y = &h->s->sayings.v[i];
-
-		if (y->s.kind != kind || (y->row != NO_ID && y->row != row))
-			continue;
-		for (size_t k = 0; k < h->s->progress.n; k++)
-			if (h->s->progress.v[k].file == y->file &&
-			    h->s->progress.v[k].p.last_line > y->s.last_line)
-				return false;
-		return true;
-	}
-	return false;
+	return !h->look[row].has_stack && 2 * (h->n_stacks + 1) > h->s->ranks.n;
 }
 
 /* The node's own words, about a process that no line ties to a rank. */
@@ -136,9 +93,9 @@ static enum cause cause_of_rank(const struct hang *h, const struct breach *b, ui
 		return CAUSE_MISSING_RANK;
 	if (l->saving)
 		return CAUSE_CHECKPOINT;
-	if (is_gone(h, row))
+	if (l->unanswered)
 		return CAUSE_DEAD_RANK;
-	if (log_is_about(h, SAY_DATA_WORK, row))
+	if (l->data_work)
 		return CAUSE_DATA_STARVED;
 	if (b->ground == GROUND_ABSENT && !h->s->ranks.v[row].lived && node_failed(h, row))
 		return CAUSE_DEAD_RANK;
@@ -146,11 +103,11 @@ static enum cause cause_of_rank(const struct hang *h, const struct breach *b, ui
 		return h->untied->cause;
 	if (b->ground == GROUND_ABSENT && no_process(h, row))
 		return CAUSE_DEAD_RANK;
-	if (log_is_about(h, SAY_COMPILE, row)) {
+	if (l->compile) {
 		*detail = "compile";
 		return CAUSE_HOST_STALL;
 	}
-	if (gpu_xid(h, row) > 0)
+	if (l->xid > 0)
 		return CAUSE_GPU_ERROR;
 	if (h->near_end)
 		return CAUSE_UNEVEN_STEPS;

@@ -247,8 +247,8 @@ static bool saves_of(struct freeze *z, const struct stated *st)
 	}
 	z->rhythm.period = stats_median(distances, z->n - 1);
 	for (size_t i = 1; i < z->n; i++)
-		z->rhythm.exact &= distances[i - 1] <= z->rhythm.period &&
-				   distances[i - 1] >= z->rhythm.period;
+		z->rhythm.exact &=
+		    distances[i - 1] <= z->rhythm.period && distances[i - 1] >= z->rhythm.period;
 	return z->rhythm.period > 0 && weigh_freeze(z);
 }
 
@@ -359,8 +359,8 @@ static void add_proof(struct hang *h, struct finding *f, const struct freeze *z)
 	const char *from = p->stamped ? "by the time stamps" : "by the step times it prints";
 
 	*vec_push(&f->evidence) = (struct evidence){
-		.text =
-		    report_printf(h->r, "how late the line behind such a gap is, %s (median)", from),
+		.text = report_printf(h->r, "how late the line behind such a gap is, %s (median)",
+				      from),
 		.value = z->stall_ms / 1e3,
 		.expected = NAN,
 		.unit = "s",

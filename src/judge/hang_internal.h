@@ -29,7 +29,7 @@ struct failure {
 struct rank_look {
 	bool has_stack;
 	struct doing_found doing;
-	uint64_t stack_hash;	/* of the main thread's frames: equal where ranks stand alike */
+	uint32_t place;		/* equal where the main threads of ranks stand alike */
 	bool waiting_stack;	/* its stack waits in a collective, or may */
 	bool busy_stack;	/* its stack is in something that is no collective */
 	struct failure *failed; /* NULL: no failure of its own */
@@ -38,7 +38,12 @@ struct rank_look {
 	bool left;		/* it said that it leaves */
 	const struct scene_saying *left_said;
 	enum power_shape shape;
-	bool saving; /* a save of its own, or of all, was begun and not ended */
+	bool saving;	  /* a save of its own, or of all, was begun and not ended */
+	bool unanswered;  /* ncclras has it as dead, missing or silent */
+	bool data_work;	  /* the last that the log is about: work on data, of its own or of all */
+	bool compile;	  /* the same of compiling */
+	int64_t xid;	  /* last one of its own GPU; -1 */
+	bool named, dead; /* by a breach, once they stand */
 };
 
 struct row_list {
@@ -84,12 +89,14 @@ struct hang {
 	VEC(struct breach) breaches;
 	struct failure *untied; /* words of a node that name no rank */
 	size_t n_untied;
-	bool timed_out;	       /* somebody's watchdog spoke */
-	bool ended;	       /* the job ended by an error */
-	bool near_end;	       /* the log stands near the end of an epoch or of the run */
-	bool goes_on;	       /* something shows progress after the dumps */
-	bool assumed_hang;     /* one recording: that it hangs is assumed */
-	struct row_list early; /* they say that their epoch is over, the others go on */
+	size_t n_stacks;	      /* ranks whose stack was given */
+	struct row_list nodes_failed; /* sayings in which the scheduler gives up a node */
+	bool timed_out;		      /* somebody's watchdog spoke */
+	bool ended;		      /* the job ended by an error */
+	bool near_end;		      /* the log stands near the end of an epoch or of the run */
+	bool goes_on;		      /* something shows progress after the dumps */
+	bool assumed_hang;	      /* one recording: that it hangs is assumed */
+	struct row_list early;	      /* they say that their epoch is over, the others go on */
 	int64_t last_step, total_steps;
 	int64_t waited_ms; /* as the watchdogs state it; -1 */
 	const struct scene_saying *cancelled;
@@ -137,7 +144,6 @@ void breach_of_stacks(struct hang *h);
 void breach_of_power(struct hang *h);
 /* hang_cause.c */
 void find_cause(struct hang *h, struct breach *b);
-int64_t gpu_xid(const struct hang *h, uint32_t row); /* last XID of the rank's own GPU; -1 */
 void split_by_cause(struct hang *h);
 /* hang_proof.c */
 void prove_breach(struct hang *h, struct finding *f, const struct breach *b);

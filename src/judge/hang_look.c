@@ -2,6 +2,8 @@
 /* hang_look.c - what is known of each rank by its stack and its log, before anyone is compared. */
 #include "judge/hang_internal.h"
 
+#include <stdio.h>
+
 bool waits_by_stack(const struct doing_found *d)
 {
 	return d->doing == DOING_COLLECTIVE || d->doing == DOING_BACKWARD ||
@@ -39,22 +41,28 @@ static bool waits_by_dump(const struct scene *s, uint32_t row)
 
 static void look_at_stacks(struct hang *h)
 {
+	struct intern places = { 0 };
+
 	for (size_t i = 0; i < h->s->ranks.n; i++) {
 		uint32_t row = h->s->ranks.v[i].stack;
 		struct rank_look *l = &h->look[i];
 		const struct scene_stack *k;
+		char hash[17];
 
 		if (row == NO_ID)
 			continue;
 		k = &h->s->stacks.v[row];
 		l->doing = doing_of_process(k->of, &k->of->stacks.v[k->process]);
-		l->stack_hash = stack_hash(k);
+		snprintf(hash, sizeof(hash), "%016" PRIx64, stack_hash(k));
+		l->place = intern_str(&places, hash);
 		l->has_stack = l->doing.doing != DOING_WORKER && l->doing.doing != DOING_LAUNCHER;
+		h->n_stacks += l->has_stack;
 		l->waiting_stack = l->has_stack && waits_by_stack(&l->doing);
 		/* who waits in a collective by its dump is not busy, wherever its host stands */
 		l->busy_stack = l->has_stack && !l->waiting_stack &&
 				!tells_nothing(l->doing.doing) && !waits_by_dump(h->s, (uint32_t)i);
 	}
+	intern_done(&places);
 }
 
 /* Who stands where ranks stand that wait by their dumps, waits as well: the place hides it. */
@@ -62,31 +70,82 @@ static void look_at_equal_stacks(struct hang *h)
 {
 	const struct scene *s = h->s;
 	struct shared {
-		uint64_t hash;
 		size_t all, waiting;
 	};
-	VEC(struct shared) shared = { 0 };
+	_cleanup_free_ struct shared *shared = xcalloc(s->ranks.n + 1, sizeof(*shared));
 
 	for (int pass = 0; pass < 2; pass++)
 		for (uint32_t i = 0; i < s->ranks.n; i++) {
 			struct rank_look *l = &h->look[i];
-			size_t at = 0;
+			struct shared *same = &shared[l->place];
 
 			if (!l->has_stack || l->waiting_stack)
 				continue;
-			while (at < shared.n && shared.v[at].hash != l->stack_hash)
-				at++;
-			if (at == shared.n)
-				*vec_push(&shared) = (struct shared){ .hash = l->stack_hash };
 			if (!pass) {
-				shared.v[at].all++;
-				shared.v[at].waiting += waits_by_dump(s, i);
-			} else if (2 * shared.v[at].waiting > shared.v[at].all) {
+				same->all++;
+				same->waiting += waits_by_dump(s, i);
+			} else if (2 * same->waiting > same->all) {
 				l->waiting_stack = true;
 				l->busy_stack = false;
 			}
 		}
-	free(shared.v);
+}
+
+/* What a log is about at its end, by the first line of the kind that is of the rank or of all. */
+static void look_at_topic(struct hang *h, enum saying_kind kind, bool *(*of)(struct rank_look *l))
+{
+	const struct scene *s = h->s;
+	_cleanup_free_ uint64_t *last = xcalloc(s->files.n + 1, sizeof(*last));
+	_cleanup_free_ bool *told = xcalloc(s->ranks.n + 1, sizeof(*told));
+
+	for (size_t i = 0; i < s->progress.n; i++)
+		last[s->progress.v[i].file] =
+		    MAX(last[s->progress.v[i].file], s->progress.v[i].p.last_line);
+	for (size_t i = 0; i < s->sayings.n; i++) {
+		const struct scene_saying *y = &s->sayings.v[i];
+		uint32_t from = y->row == NO_ID ? 0 : y->row;
+		uint32_t to = y->row == NO_ID ? (uint32_t)s->ranks.n : y->row + 1;
+
+		if (y->s.kind != kind)
+			continue;
+		for (uint32_t row = from; row < to; row++) {
+			if (!told[row])
+				*of(&h->look[row]) = last[y->file] <= y->s.last_line;
+			told[row] = true;
+		}
+		if (y->row == NO_ID)
+			return; /* it tells of all that were left */
+	}
+}
+
+static bool *data_work_of(struct rank_look *l)
+{
+	return &l->data_work;
+}
+
+static bool *compile_of(struct rank_look *l)
+{
+	return &l->compile;
+}
+
+static void look_at_machines(struct hang *h)
+{
+	const struct scene *s = h->s;
+
+	for (size_t i = 0; i < s->counts.n; i++) {
+		const struct scene_count *c = &s->counts.v[i];
+
+		if (c->row != NO_ID && c->latest &&
+		    (c->c.dead || c->c.missing || c->c.unresponsive))
+			h->look[c->row].unanswered = true;
+	}
+	for (size_t i = s->gpus.n; i-- > 0;)
+		if (s->gpus.v[i].row != NO_ID && !s->gpus.v[i].assumed &&
+		    s->gpus.v[i].series->xid > 0)
+			h->look[s->gpus.v[i].row].xid = s->gpus.v[i].series->xid;
+	for (size_t i = 0; i < s->sayings.n; i++)
+		if (s->sayings.v[i].s.kind == SAY_NODE_FAILED)
+			*vec_push(&h->nodes_failed) = (uint32_t)i;
 }
 
 static void look_at_farewells(struct hang *h)
@@ -173,12 +232,17 @@ void look_at_ranks(struct hang *h)
 {
 	h->look = xcalloc(h->s->ranks.n + 1, sizeof(*h->look));
 	h->waited_ms = -1;
-	for (size_t i = 0; i < h->s->ranks.n; i++)
+	for (size_t i = 0; i < h->s->ranks.n; i++) {
 		h->look[i].doing.frame.function = h->look[i].doing.caller.function = NO_ID;
+		h->look[i].xid = -1;
+	}
 	look_at_stacks(h);
 	look_at_equal_stacks(h);
 	look_at_now(h);
 	look_at_saves(h);
+	look_at_topic(h, SAY_DATA_WORK, data_work_of);
+	look_at_topic(h, SAY_COMPILE, compile_of);
+	look_at_machines(h);
 	look_at_farewells(h);
 	look_at_progress(h);
 	look_at_epochs(h);

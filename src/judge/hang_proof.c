@@ -197,10 +197,10 @@ static void prove_rank(struct hang *h, struct finding *f, const struct breach *b
 		prove(h, f, "log",
 		      report_printf(h->r, "%s said: %s", hang_who(h, &row, 1),
 				    hang_name(h, l->left_said->s.text)));
-	if (gpu_xid(h, row) > 0)
+	if (l->xid > 0)
 		prove(h, f, "power",
 		      report_printf(h->r, "the GPU of %s reports XID %" PRId64,
-				    hang_who(h, &row, 1), gpu_xid(h, row)));
+				    hang_who(h, &row, 1), l->xid));
 	if (l->shape == SHAPE_IDLE)
 		prove_idle(h, f, row);
 	if (!r->witnesses)

@@ -14,57 +14,119 @@
 #define LONG_SAVE_MS 20e3
 #define USUAL_TIMES  2.0 /* longer than this many of its longest save so far: no usual one */
 
-static bool is_line_of(const struct scene_progress *p, const struct scene_saying *y)
+/* One file's lines of saves and steps, by who speaks: by row, those of no rank in the last place.
+ */
+struct file_saves {
+	const struct scene *s;
+	size_t from, to;       /* its sayings */
+	size_t first, n_steps; /* its progress */
+	uint64_t *ended;       /* the last line that ends a save */
+	uint64_t ended_any;
+	uint32_t *steps;    /* row of scene.progress */
+	uint32_t *end;	    /* the next saying that ends a save of the same, from `from` on */
+	uint32_t *next_end; /* by saying: the same behind it */
+};
+
+/* Where no rank of its own tells how long a save took, so many others are asked: they all wait. */
+#define STEPS_ASKED 64u
+
+static uint32_t place_of(const struct file_saves *f, uint32_t row)
 {
-	return p->file == y->file && (p->row == y->row || p->row == NO_ID || y->row == NO_ID);
+	return row == NO_ID ? (uint32_t)f->s->ranks.n : row;
+}
+
+static bool ends_save(const struct scene_saying *y)
+{
+	return y->s.kind == SAY_SAVE_END;
+}
+
+/* The file's own entries of the tables, set or cleared. */
+static void file_lines(struct file_saves *f, bool set)
+{
+	f->ended_any = 0;
+	for (size_t i = f->to; i-- > f->from;) {
+		const struct scene_saying *y = &f->s->sayings.v[i];
+		uint32_t place = place_of(f, y->row);
+
+		if (!ends_save(y))
+			continue;
+		f->next_end[i] = set ? f->end[place] : NO_ID;
+		f->end[place] = set ? (uint32_t)i : NO_ID;
+		f->ended[place] = set ? MAX(f->ended[place], y->s.last_line) : 0;
+		f->ended_any = MAX(f->ended_any, f->ended[place]);
+	}
+	for (size_t i = f->first + f->n_steps; i-- > f->first;)
+		f->steps[place_of(f, f->s->progress.v[i].row)] = set ? (uint32_t)i : NO_ID;
+}
+
+static bool steps_behind(const struct file_saves *f, uint32_t i, const struct scene_saying *y)
+{
+	const struct log_progress *p = i == NO_ID ? NULL : &f->s->progress.v[i].p;
+
+	return p && p->last_line > y->s.last_line && (y->s.value < 0 || p->last_step > y->s.value);
 }
 
 /* Did steps go on behind the line? Then the save that it begins is over. */
-static bool went_on(const struct scene *s, const struct scene_saying *y)
+static bool went_on(const struct file_saves *f, const struct scene_saying *y)
 {
-	for (size_t i = 0; i < s->progress.n; i++)
-		if (is_line_of(&s->progress.v[i], y) &&
-		    s->progress.v[i].p.last_line > y->s.last_line &&
-		    (y->s.value < 0 || s->progress.v[i].p.last_step > y->s.value))
+	if (y->row != NO_ID)
+		return steps_behind(f, f->steps[y->row], y) ||
+		       steps_behind(f, f->steps[f->s->ranks.n], y);
+	for (size_t i = f->first; i < f->first + f->n_steps; i++)
+		if (steps_behind(f, (uint32_t)i, y))
 			return true;
 	return false;
 }
 
-/* How long the save took that began with this line: as said, else the long step behind it. */
-static double save_ms(const struct scene *s, const struct scene_saying *y)
+static double gap_behind(const struct file_saves *f, uint32_t i, const struct scene_saying *y)
 {
-	for (size_t i = 0; i < s->sayings.n; i++) {
-		const struct scene_saying *end = &s->sayings.v[i];
+	const struct log_progress *p = i == NO_ID ? NULL : &f->s->progress.v[i].p;
 
-		if (end->s.kind != SAY_SAVE_END || end->file != y->file || end->row != y->row ||
-		    end->s.line < y->s.line ||
-		    (y->s.value >= 0 && end->s.value >= 0 && end->s.value != y->s.value))
-			continue;
-		if (end->s.duration_ns > 0)
-			return (double)end->s.duration_ns / 1e6;
-		if (end->s.time_ns > 0 && y->s.time_ns > 0)
-			return (double)(end->s.time_ns - y->s.time_ns) / 1e6;
-	}
-	for (size_t i = 0; i < s->progress.n; i++)
-		for (uint32_t g = 0; g < s->progress.v[i].p.n_gaps; g++)
-			if (is_line_of(&s->progress.v[i], y) && y->s.value >= 0 &&
-			    s->progress.v[i].p.gaps[g].step == y->s.value + 1)
-				return s->progress.v[i].p.gaps[g].ms;
+	for (uint32_t g = 0; p && y->s.value >= 0 && g < p->n_gaps; g++)
+		if (p->gaps[g].step == y->s.value + 1)
+			return p->gaps[g].ms;
 	return NAN;
 }
 
-static bool was_ended(const struct scene *s, const struct scene_saying *y)
+static double gap_of_any(const struct file_saves *f, const struct scene_saying *y)
 {
-	for (size_t i = 0; i < s->sayings.n; i++)
-		if (s->sayings.v[i].s.kind == SAY_SAVE_END && s->sayings.v[i].file == y->file &&
-		    (s->sayings.v[i].row == y->row || y->row == NO_ID ||
-		     s->sayings.v[i].row == NO_ID) &&
-		    s->sayings.v[i].s.last_line > y->s.last_line)
-			return true;
-	return false;
+	double ms = NAN;
+
+	if (y->row != NO_ID) {
+		ms = gap_behind(f, f->steps[y->row], y);
+		return isnan(ms) ? gap_behind(f, f->steps[f->s->ranks.n], y) : ms;
+	}
+	for (size_t i = f->first; isnan(ms) && i < f->first + MIN(f->n_steps, STEPS_ASKED); i++)
+		ms = gap_behind(f, (uint32_t)i, y);
+	return ms;
 }
 
-static void note_save(struct hang *h, const struct scene_saying *y)
+/* How long the save took that began with this line: as said, else the long step behind it. */
+static double save_ms(const struct file_saves *f, const struct scene_saying *y)
+{
+	for (uint32_t i = f->end[place_of(f, y->row)]; i != NO_ID; i = f->next_end[i]) {
+		const struct saying *end = &f->s->sayings.v[i].s;
+
+		if (end->line < y->s.line ||
+		    (y->s.value >= 0 && end->value >= 0 && end->value != y->s.value))
+			continue;
+		if (end->duration_ns > 0)
+			return (double)end->duration_ns / 1e6;
+		if (end->time_ns > 0 && y->s.time_ns > 0)
+			return (double)(end->time_ns - y->s.time_ns) / 1e6;
+	}
+	return gap_of_any(f, y);
+}
+
+static bool was_ended(const struct file_saves *f, const struct scene_saying *y)
+{
+	uint64_t last =
+	    y->row == NO_ID ? f->ended_any : MAX(f->ended[y->row], f->ended[f->s->ranks.n]);
+
+	return last > y->s.last_line;
+}
+
+static void note_save(struct hang *h, const struct file_saves *f, const struct scene_saying *y)
 {
 	/* who names no rank speaks for all; by custom rank 0 writes */
 	uint32_t row = y->row != NO_ID ? y->row : 0;
@@ -72,26 +134,60 @@ static void note_save(struct hang *h, const struct scene_saying *y)
 
 	if (row >= h->s->ranks.n)
 		return;
-	if (y->s.kind == SAY_SAVE_END)
-		return;
-	if (!went_on(h->s, y) && !was_ended(h->s, y)) {
+	if (!went_on(f, y) && !was_ended(f, y)) {
 		h->look[row].saving = true;
 		h->save_began_ns = MAX(h->save_began_ns, y->s.last_ns);
 		return;
 	}
 	h->saves_before++;
-	ms = save_ms(h->s, y);
+	ms = save_ms(f, y);
 	h->longest_save_ms = isnan(ms) ? h->longest_save_ms : fmax(h->longest_save_ms, ms);
 }
 
+static void look_at_file(struct hang *h, struct file_saves *f)
+{
+	file_lines(f, true);
+	for (size_t i = f->from; i < f->to; i++) {
+		const struct scene_saying *y = &f->s->sayings.v[i];
+
+		/* what ended before the next line is none of its ends */
+		if (y->s.kind == SAY_SAVE_BEGIN)
+			note_save(h, f, y);
+		else if (ends_save(y))
+			f->end[place_of(f, y->row)] = f->next_end[i];
+	}
+	file_lines(f, false);
+}
+
+/* Files come one after the other, in sayings and in progress alike. */
 void look_at_saves(struct hang *h)
 {
-	h->save_began_ns = -1;
-	for (size_t i = 0; i < h->s->sayings.n; i++) {
-		const struct scene_saying *y = &h->s->sayings.v[i];
+	const struct scene *s = h->s;
+	size_t places = s->ranks.n + 1;
+	_cleanup_free_ uint64_t *ended = xcalloc(places, sizeof(*ended));
+	_cleanup_free_ uint32_t *steps = xmalloc(places * sizeof(*steps));
+	_cleanup_free_ uint32_t *end = xmalloc(places * sizeof(*end));
+	_cleanup_free_ uint32_t *next = xcalloc(s->sayings.n + 1, sizeof(*next));
+	struct file_saves f = {
+		.s = s, .ended = ended, .steps = steps, .end = end, .next_end = next
+	};
 
-		if (y->s.kind == SAY_SAVE_BEGIN || y->s.kind == SAY_SAVE_END)
-			note_save(h, y);
+	h->save_began_ns = -1;
+	memset(steps, 0xff, places * sizeof(*steps));
+	memset(end, 0xff, places * sizeof(*end));
+	while (f.from < s->sayings.n) {
+		uint32_t file = s->sayings.v[f.from].file;
+
+		for (f.to = f.from; f.to < s->sayings.n && s->sayings.v[f.to].file == file; f.to++)
+			;
+		for (f.first += f.n_steps;
+		     f.first < s->progress.n && s->progress.v[f.first].file < file;)
+			f.first++;
+		for (f.n_steps = 0; f.first + f.n_steps < s->progress.n &&
+				    s->progress.v[f.first + f.n_steps].file == file;)
+			f.n_steps++;
+		look_at_file(h, &f);
+		f.from = f.to;
 	}
 }
 

@@ -11,26 +11,15 @@ static const char *keep(struct hang *h, uint32_t id)
 	return id == NO_ID ? NULL : report_printf(h->r, "%s", intern_get(&h->s->names, id));
 }
 
-static bool is_culprit(const struct hang *h, uint32_t row)
+static void mark_named(struct hang *h)
 {
 	for (size_t i = 0; i < h->breaches.n; i++)
-		for (size_t k = 0; k < h->breaches.v[i].culprits.n; k++)
-			if (h->breaches.v[i].culprits.v[k] == row)
-				return true;
-	return false;
-}
+		for (size_t k = 0; k < h->breaches.v[i].culprits.n; k++) {
+			struct rank_look *l = &h->look[h->breaches.v[i].culprits.v[k]];
 
-static bool is_gone(const struct hang *h, uint32_t row)
-{
-	if (h->look[row].failed)
-		return true;
-	for (size_t i = 0; i < h->breaches.n; i++)
-		for (size_t k = 0;
-		     h->breaches.v[i].cause == CAUSE_DEAD_RANK && k < h->breaches.v[i].culprits.n;
-		     k++)
-			if (h->breaches.v[i].culprits.v[k] == row)
-				return true;
-	return false;
+			l->named = true;
+			l->dead |= h->breaches.v[i].cause == CAUSE_DEAD_RANK;
+		}
 }
 
 static const char *state_of(const struct hang *h, const struct scene_group *g,
@@ -38,7 +27,7 @@ static const char *state_of(const struct hang *h, const struct scene_group *g,
 {
 	const struct scene_rank *r = &h->s->ranks.v[m->row];
 
-	if (is_gone(h, m->row))
+	if (h->look[m->row].failed || h->look[m->row].dead)
 		return "gone";
 	if (m->source == MEMBER_ABSENT)
 		return r->lived ? "silent" : "no evidence";
@@ -147,24 +136,23 @@ static int by_odd(const void *a, const void *b)
 
 static void write_stacks(struct hang *h)
 {
-	VEC(uint64_t) hashes = { 0 };
+	_cleanup_free_ uint32_t *shown =
+	    xmalloc((h->s->ranks.n + 1) * sizeof(*shown)); /* by place */
 	char buf[240];
 
+	memset(shown, 0xff, (h->s->ranks.n + 1) * sizeof(*shown));
 	for (uint32_t row = 0; row < h->s->ranks.n; row++) {
 		const struct scene_stack *k;
-		uint64_t hash;
-		size_t at = 0;
+		uint32_t at;
 
 		if (!h->look[row].has_stack)
 			continue;
 		k = &h->s->stacks.v[h->s->ranks.v[row].stack];
-		hash = h->look[row].stack_hash;
-		while (at < hashes.n && hashes.v[at] != hash)
-			at++;
-		if (at == hashes.n) {
+		at = shown[h->look[row].place];
+		if (at == NO_ID) {
 			struct report_stack *out = vec_push(&h->r->stacks);
 
-			*vec_push(&hashes) = hash;
+			at = shown[h->look[row].place] = (uint32_t)h->r->stacks.n - 1;
 			*out = (struct report_stack){
 				.odd = true,
 				.doing = report_printf(h->r, "%s",
@@ -174,7 +162,7 @@ static void write_stacks(struct hang *h)
 			write_frames(h, out, k);
 		}
 		*vec_push(&h->r->stacks.v[at].rows) = h->row[row];
-		h->r->stacks.v[at].odd &= is_culprit(h, row);
+		h->r->stacks.v[at].odd &= h->look[row].named;
 	}
 	for (size_t i = 0; i < h->r->stacks.n; i++) {
 		struct report_stack *out = &h->r->stacks.v[i];
@@ -184,7 +172,6 @@ static void write_stacks(struct hang *h)
 	}
 	if (h->r->stacks.n)
 		qsort(h->r->stacks.v, h->r->stacks.n, sizeof(*h->r->stacks.v), by_odd);
-	free(hashes.v);
 }
 
 /* --- what would have helped --- */
@@ -243,6 +230,7 @@ static void write_end_of_log(struct hang *h)
 
 void write_tables(struct hang *h)
 {
+	mark_named(h);
 	for (size_t i = 0; i < h->s->groups.n; i++)
 		write_group(h, &h->s->groups.v[i]);
 	if (h->r->groups.n)

@@ -365,7 +365,7 @@ static bool is_programs_xid(const struct hang *h, const struct breach *b)
 	if (b->failure && b->failure->said->s.kind == SAY_GPU_ERROR)
 		xid = b->failure->said->s.value;
 	else if (b->culprits.n)
-		xid = gpu_xid(h, b->culprits.v[0]);
+		xid = h->look[b->culprits.v[0]].xid;
 	for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
 		if (programs[i] == xid)
 			return true;
