@@ -8,6 +8,7 @@
  * survived, by the lines of the same log or else by its time. The same holds for what is left over
  * of earlier attempts, and for the noise of processes that leave after training is done.
  */
+#include <signal.h>
 #include <stdlib.h>
 
 #include "fold/scene_inside.h"
@@ -59,17 +60,71 @@ static bool zones_apart(int64_t ns)
 	return zones >= 1 && zones <= ZONE_MOST && llabs(ns - zones * ZONE_NS) < ZONE_GRAIN_NS;
 }
 
-static bool outlived(const struct scene *s, const struct scene_saying *y, struct latest last)
+/* By file. */
+struct past {
+	uint64_t restarted; /* the last line that says so; 0 */
+	uint64_t done;	    /* the line at which the job says that it is done; 0 */
+	bool old_attempt;   /* a later attempt of the same run left a log as well */
+	bool waits, waited; /* it has time-outs that count; that do not */
+};
+
+/* Its lines came behind further steps. Steps in front of it as well: what a program prints may lie
+   in a buffer until it ends, and then comes behind the words of its end. */
+static bool steps_behind(const struct testimony *t, const struct scene_saying *y)
+{
+	return y->s.steps_at > 0 && t->steps - y->s.steps_at >= OUTLIVED_STEPS;
+}
+
+static bool outlived(const struct scene *s, const struct past *past, const struct scene_saying *y,
+		     struct latest last)
 {
 	const struct testimony *t = s->files.v[y->file];
 	int64_t later;
 
+	if (past[y->file].old_attempt)
+		return true;
 	if (y->s.steps_at >= 0 && t->steps)
-		return t->steps - y->s.steps_at >= OUTLIVED_STEPS;
+		return steps_behind(t, y);
 	if (y->s.last_ns <= 0 || last.ns <= 0)
 		return false;
 	later = last.ns - y->s.last_ns;
 	return later > MAX(last.three_steps_ns, OUTLIVED_NS) && !zones_apart(later);
+}
+
+static bool is_end(const struct scene_saying *y)
+{
+	return (y->s.kind == SAY_EXIT || y->s.kind == SAY_FIRST_FAILURE) && y->s.value != 0 &&
+	       y->s.value != -SIGTERM && y->s.value != 128 + SIGTERM;
+}
+
+/* Launchers speak when all is over: the words of who ended count, wherever its steps stand. */
+struct ends {
+	bool *rank; /* by rank */
+	bool nameless;
+};
+
+static struct ends ends_of(const struct scene *s, const struct past *past, struct latest last)
+{
+	struct ends e = { xcalloc((size_t)MAX(s->world_size, 0) + 1, sizeof(bool)), false };
+
+	for (size_t i = 0; i < s->sayings.n; i++) {
+		const struct scene_saying *y = &s->sayings.v[i];
+
+		if (!is_end(y) || outlived(s, past, y, last))
+			continue;
+		if (y->s.rank >= 0 && y->s.rank < s->world_size)
+			e.rank[y->s.rank] = true;
+		else
+			e.nameless = true;
+	}
+	return e;
+}
+
+static bool ended(const struct ends *e, const struct past *past, const struct scene_saying *y)
+{
+	if (past[y->file].old_attempt || past[y->file].restarted > y->s.last_line)
+		return false;
+	return e->nameless || (y->s.rank >= 0 && e->rank[y->s.rank]);
 }
 
 /* --- attempts --- */
@@ -90,10 +145,8 @@ static int64_t attempt_of(const char *path, size_t *ret_head)
 	return n;
 }
 
-/* By file: a later attempt of the same run left a log as well. */
-static bool *past_attempts(const struct scene *s)
+static void find_attempts(const struct scene *s, struct past *past)
 {
-	bool *past = xcalloc(s->files.n + 1, sizeof(bool));
 	struct newest {
 		const char *run;
 		size_t head;
@@ -118,30 +171,27 @@ static bool *past_attempts(const struct scene *s)
 			if (!pass)
 				runs.v[at].attempt = MAX(runs.v[at].attempt, attempt);
 			else
-				past[i] = attempt < runs.v[at].attempt;
+				past[i].old_attempt = attempt < runs.v[at].attempt;
 		}
 	free(runs.v);
-	return past;
 }
 
 /* --- the end --- */
 
-/* By file: the line at which the job says that it is done; 0: it does not. */
-static uint64_t *lines_of_done(const struct scene *s)
+static void find_turns(const struct scene *s, struct past *past)
 {
-	uint64_t *done = xcalloc(s->files.n + 1, sizeof(*done));
-
 	for (size_t i = 0; i < s->sayings.n; i++) {
 		const struct scene_saying *y = &s->sayings.v[i];
 
+		if (y->s.kind == SAY_RESTART)
+			past[y->file].restarted = y->s.last_line;
 		if (y->s.kind == SAY_DONE && y->s.rank <= 0)
-			done[y->file] = y->s.line;
+			past[y->file].done = y->s.line;
 	}
 	/* who stops in the middle is not done, whatever it says */
 	for (size_t i = 0; i < s->progress.n; i++)
 		if (s->progress.v[i].p.last_step + 1 < s->progress.v[i].p.total_steps)
-			done[s->progress.v[i].file] = 0;
-	return done;
+			past[s->progress.v[i].file].done = 0;
 }
 
 /* --- all of it --- */
@@ -154,22 +204,33 @@ static void say_past(struct scene *s, size_t n)
 		    n, n == 1 ? "line" : "lines", n == 1 ? "it" : "them");
 }
 
+static bool is_past(const struct scene *s, const struct past *past, const struct ends *ends,
+		    const struct scene_saying *y, struct latest last)
+{
+	const struct past *f = &past[y->file];
+
+	if (is_of_leaving(y->s.kind) && f->done && y->s.line > f->done)
+		return true;
+	return is_trouble(y->s.kind) && outlived(s, past, y, last) && !ended(ends, past, y);
+}
+
 void drop_past(struct building *b)
 {
 	struct scene *s = b->s;
 	struct latest last = latest_of(s);
-	_cleanup_free_ bool *past = past_attempts(s);
-	_cleanup_free_ uint64_t *done = lines_of_done(s);
-	_cleanup_free_ bool *waited = xcalloc(s->files.n + 1, sizeof(bool));
-	_cleanup_free_ bool *waits = xcalloc(s->files.n + 1, sizeof(bool));
+	_cleanup_free_ struct past *past = xcalloc(s->files.n + 1, sizeof(*past));
 	size_t kept = 0, dropped = 0;
+	struct ends ends;
 
+	find_attempts(s, past);
+	find_turns(s, past);
+	ends = ends_of(s, past, last);
 	for (size_t i = 0; i < s->sayings.n; i++) {
 		const struct scene_saying *y = &s->sayings.v[i];
-		bool gone = is_trouble(y->s.kind) && (past[y->file] || outlived(s, y, last));
+		bool gone = is_past(s, past, &ends, y, last);
 
-		gone |= is_of_leaving(y->s.kind) && done[y->file] && y->s.line > done[y->file];
-		(gone ? waited : waits)[y->file] |= y->s.kind == SAY_TIMEOUT;
+		if (y->s.kind == SAY_TIMEOUT)
+			*(gone ? &past[y->file].waited : &past[y->file].waits) = true;
 		dropped += gone;
 		if (!gone)
 			s->sayings.v[kept++] = *y;
@@ -180,8 +241,9 @@ void drop_past(struct building *b)
 	for (size_t i = kept = 0; i < s->sayings.n; i++) {
 		const struct scene_saying *y = &s->sayings.v[i];
 
-		if (y->s.kind != SAY_STATUS || waits[y->file] || !waited[y->file])
+		if (y->s.kind != SAY_STATUS || past[y->file].waits || !past[y->file].waited)
 			s->sayings.v[kept++] = *y;
 	}
 	s->sayings.n = kept;
+	free(ends.rank);
 }
