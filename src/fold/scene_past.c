@@ -45,10 +45,10 @@ static bool is_trouble(enum saying_kind k)
 	return k < SAY_HELLO;
 }
 
-/* What processes say that leave one after the other, when all is done. */
+/* What processes say that leave one after the other, when all is done; some with an exit code. */
 static bool is_of_leaving(enum saying_kind k)
 {
-	return k == SAY_PEER_LOST || k == SAY_STORE_LOST || k == SAY_ABORTED ||
+	return k == SAY_EXIT || k == SAY_PEER_LOST || k == SAY_STORE_LOST || k == SAY_ABORTED ||
 	       k == SAY_CANCELLED || k == SAY_STOPPED;
 }
 
@@ -65,6 +65,7 @@ struct past {
 	uint64_t restarted; /* the last line that says so; 0 */
 	uint64_t done;	    /* the line at which the job says that it is done; 0 */
 	bool old_attempt;   /* a later attempt of the same run left a log as well */
+	bool early;	    /* its last step is not the last of all */
 	bool waits, waited; /* it has time-outs that count; that do not */
 };
 
@@ -188,10 +189,19 @@ static void find_turns(const struct scene *s, struct past *past)
 		if (y->s.kind == SAY_DONE && y->s.rank <= 0)
 			past[y->file].done = y->s.line;
 	}
-	/* who stops in the middle is not done, whatever it says */
 	for (size_t i = 0; i < s->progress.n; i++)
-		if (s->progress.v[i].p.last_step + 1 < s->progress.v[i].p.total_steps)
-			past[s->progress.v[i].file].done = 0;
+		past[s->progress.v[i].file].early |=
+		    s->progress.v[i].p.last_step + 1 < s->progress.v[i].p.total_steps;
+	/* who ends in the middle while others break is not done, whatever it says */
+	for (size_t i = 0; i < s->sayings.n; i++) {
+		const struct scene_saying *y = &s->sayings.v[i];
+		struct past *f = &past[y->file];
+
+		if (f->early && y->s.last_line > f->done &&
+		    (y->s.kind == SAY_TIMEOUT || y->s.kind == SAY_PEER_LOST || is_end(y) ||
+		     y->s.kind == SAY_EXCEPTION || y->s.kind == SAY_FATAL))
+			f->done = 0;
+	}
 }
 
 /* --- all of it --- */

@@ -327,7 +327,7 @@ static void verdict(struct hang *h)
 
 		if (h->r->verdict == VERDICT_SLOW)
 			return;
-		if ((h->timed_out || h->early.n) && !late)
+		if ((h->timed_out || h->early.n || (h->spins && !h->saves_now)) && !late)
 			h->r->verdict = VERDICT_INSUFFICIENT;
 		else if (late || steps_only || h->saves_now ||
 			 (h->r->verdict == VERDICT_HEALTHY && h->r->ranks.n))

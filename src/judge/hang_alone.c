@@ -319,16 +319,19 @@ void breach_of_stacks(struct hang *h)
 	_cleanup_free_ uint64_t *keys = xcalloc(h->s->ranks.n + 1, sizeof(*keys));
 	_cleanup_free_ uint32_t *sides = xcalloc(h->s->ranks.n + 1, sizeof(*sides));
 	_cleanup_free_ size_t *count = xcalloc(h->s->ranks.n + 1, sizeof(*count));
-	size_t waiting = 0, busy = 0, pairs = 0, known = 0, n;
+	size_t waiting = 0, busy = 0, pairs = 0, known = 0, working = 0, n;
 
 	for (uint32_t row = 0; row < h->s->ranks.n; row++) {
 		waiting += h->look[row].waiting_stack;
 		busy += h->look[row].busy_stack;
+		working += h->look[row].has_stack && h->look[row].doing.doing == DOING_MODEL;
 		known += h->look[row].has_stack && h->s->ranks.v[row].wait_group != NO_ID;
 		pairs += h->look[row].waiting_stack && paired(h->look[row].doing.op);
 	}
 	if (!busy && known)
 		return; /* where they wait is known, and stacks name nobody else */
+	if (working > waiting)
+		return; /* most compute: one moment of a job that runs */
 	if (waiting && busy && busy <= waiting) {
 		stacks_busy(h, waiting);
 	} else if (waiting && !busy && pairs == waiting) {

@@ -136,10 +136,13 @@ static const struct scene_saying *first_of(const struct hang *h, enum saying_kin
 	return NULL;
 }
 
+/* Nobody waits for himself alone: of a group of one the rest was not given. */
 static bool all_have_come(const struct hang *h, const struct breach *b)
 {
 	const struct scene_group *g = &h->s->groups.v[b->group];
 
+	if (g->members.n < 2)
+		return false;
 	for (size_t i = 0; i < g->members.n; i++)
 		if (g->members.v[i].source == MEMBER_ABSENT)
 			return false;

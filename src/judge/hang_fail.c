@@ -75,9 +75,10 @@ static int64_t first_timeout_ns(const struct hang *h)
 
 /* By rank: what the launcher did to it, and whether its watchdog had spoken. */
 struct fate {
-	bool stopped, timed_out, lost_peer;
+	bool stopped, timed_out;
 	uint64_t stopped_at;
 	const struct scene_saying *best, *exit, *first;
+	const struct scene_saying *echo; /* the first that it lost a peer */
 	int weight;
 };
 
@@ -97,7 +98,8 @@ static void note_fate(const struct hang *h, struct fate *f, const struct scene_s
 {
 	const struct meaning *m = is_watchdogs_end(h, y) ? NULL : meaning_of(y->s.kind);
 
-	f->lost_peer |= is_echo(y->s.kind);
+	if (is_echo(y->s.kind) && (!f->echo || earlier(y, f->echo)))
+		f->echo = y;
 	f->timed_out |= y->s.kind == SAY_TIMEOUT || y->s.kind == SAY_DUMP_LOCAL ||
 			y->s.kind == SAY_DUMP_SIGNAL || y->s.kind == SAY_HEARTBEAT ||
 			is_watchdogs_end(h, y);
@@ -109,7 +111,7 @@ static void note_fate(const struct hang *h, struct fate *f, const struct scene_s
 		f->exit = f->exit ? f->exit : y;
 	if (y->s.kind == SAY_FIRST_FAILURE)
 		f->first = y;
-	if (!m || (y->s.kind == SAY_EXIT && y->s.value == 0))
+	if (!m || (y->s.kind == SAY_EXIT && (y->s.value == 0 || ended_from_outside(y->s.value))))
 		return;
 	if (!f->best || m->weight > f->weight || (m->weight == f->weight && earlier(y, f->best))) {
 		f->best = y;
@@ -131,7 +133,8 @@ static bool followed(const struct hang *h, const struct fate *f, int64_t timeout
 			return true;
 		if (m->kind == SAY_OUT_OF_MEMORY || m->kind == SAY_GPU_ERROR)
 			return false;
-		return f->timed_out || (f->lost_peer && m->kind != SAY_FATAL);
+		return f->timed_out ||
+		       (f->echo && m->kind != SAY_FATAL && earlier(f->echo, f->best));
 	}
 	if (f->stopped || ended_from_outside(exit))
 		return true;
@@ -139,7 +142,7 @@ static bool followed(const struct hang *h, const struct fate *f, int64_t timeout
 		return true; /* what a watchdog does after a time-out */
 	if (h->timed_out && f->exit->s.time_ns > 0 && f->exit->s.time_ns >= timeout_ns)
 		return true;
-	return f->timed_out || f->lost_peer;
+	return f->timed_out || f->echo;
 }
 
 static bool mismatch_words(const struct hang *h, const struct scene_saying *y)
@@ -221,13 +224,14 @@ void look_at_failures(struct hang *h)
 		const struct fate *f = &fate[row];
 		bool echo = followed(h, f, timeout_ns);
 
-		h->look[row].echo = echo && (f->best || f->exit || f->lost_peer);
+		h->look[row].echo = echo && (f->best || f->exit || f->echo);
 		if (echo)
 			continue;
 		add_failure(h, f);
 		*vec_push(&rows) = row;
 	}
-	if (nobody.best && nobody.weight > 2)
+	/* an exit code alone says less than what any rank says */
+	if (nobody.best && (nobody.weight > 2 || (!rows.n && !h->timed_out)))
 		add_failure(h, &nobody);
 	h->n_untied = h->failures.n - rows.n;
 	h->untied = h->n_untied ? &h->failures.v[rows.n] : NULL;
@@ -251,23 +255,48 @@ static bool same_words(const struct failure *a, const struct failure *b)
 	return a->said->s.kind == b->said->s.kind && a->said->s.what == b->said->s.what;
 }
 
-/* All others lost a peer and nobody says how it ended: the one that lost none is gone. */
+/* All others lost a peer and nobody says how it ended: the one that lost none is gone. If all did,
+   or most were not given, nobody can be named. */
 void breach_of_echoes(struct hang *h)
 {
 	struct breach *b;
 	size_t echoes = 0, silent = 0;
+	bool named;
 
 	for (uint32_t row = 0; row < h->s->ranks.n; row++) {
 		echoes += h->look[row].echo;
 		silent += !h->look[row].echo;
 	}
-	if (echoes < 2 || !silent || silent >= echoes)
+	if (!echoes)
 		return;
+	named = echoes > 1 && silent && silent < echoes;
 	b = breach_new(h, GROUND_FAILED);
 	b->cause = CAUSE_DEAD_RANK;
-	b->confidence = silent == 1 ? 0.7 : 0.5;
+	b->confidence = !named ? 0.4 : silent == 1 ? 0.7 : 0.5;
 	for (uint32_t row = 0; row < h->s->ranks.n; row++)
-		*vec_push(h->look[row].echo ? &b->victims : &b->culprits) = row;
+		if (h->look[row].echo)
+			*vec_push(&b->victims) = row;
+		else if (named)
+			*vec_push(&b->culprits) = row;
+}
+
+/* Somebody's process ended, and neither its rank nor a reason is told. */
+static bool is_bare_exit(const struct failure *f)
+{
+	return f->said->s.kind == SAY_EXIT || f->said->s.kind == SAY_FIRST_FAILURE;
+}
+
+/* Who lost a peer tells more than that some process ended. */
+static bool echoes_name_someone(struct hang *h)
+{
+	size_t n = h->breaches.n;
+
+	breach_of_echoes(h);
+	if (h->breaches.n > n && h->breaches.v[n].culprits.n)
+		return true;
+	if (h->breaches.n > n)
+		breach_drop(h, n);
+	return false;
 }
 
 static bool on_one_host(const struct failure *a, const struct failure *b)
@@ -306,7 +335,7 @@ void breach_of_failures(struct hang *h)
 		if (!first || (&h->failures.v[i] != h->untied &&
 			       by_weight_of_proof(&h->failures.v[i], first) < 0))
 			first = &h->failures.v[i];
-	if (!first)
+	if (!first || (first == h->untied && is_bare_exit(first) && echoes_name_someone(h)))
 		return;
 	words = with_words(h, first);
 	row = words->cause == CAUSE_RENDEZVOUS ? NO_ID : row_of_failure(h, first);
@@ -319,6 +348,7 @@ void breach_of_failures(struct hang *h)
 	if (row != NO_ID && (first->first || 2 * (alike + 1) <= h->s->ranks.n || !alike))
 		*vec_push(&b->culprits) = row;
 	/* all ranks say the same: the code or the settings, no rank */
+	b->alike = alike && 2 * (alike + 1) > h->s->ranks.n;
 	if (alike && 2 * (alike + 1) > h->s->ranks.n && !first->first)
 		b->confidence = 0.7;
 	for (uint32_t i = 0; i < h->s->ranks.n; i++)

@@ -76,7 +76,8 @@ struct breach {
 	uint32_t signature; /* what they wait in; NO_ID */
 	const struct scene_conflict *conflict;
 	const struct failure *failure;
-	bool tie; /* all sides are named: none is the odd one */
+	bool tie;   /* all sides are named: none is the odd one */
+	bool alike; /* most ranks failed by the same words */
 	double confidence;
 };
 
@@ -95,6 +96,7 @@ struct hang {
 	bool ended;		      /* the job ended by an error */
 	bool near_end;		      /* the log stands near the end of an epoch or of the run */
 	bool goes_on;		      /* something shows progress after the dumps */
+	bool spins;		      /* all GPUs wait, and no step came for long */
 	bool assumed_hang;	      /* one recording: that it hangs is assumed */
 	struct row_list early;	      /* they say that their epoch is over, the others go on */
 	int64_t last_step, total_steps;

@@ -19,6 +19,9 @@
 #define BUSY_LEAST	   0.90 /* utilization */
 #define IDLE_MOST	   0.05
 #define WAIT_SAMPLES_LEAST 3u
+#define SPIN_STEPS	   20 /* as long as so many steps take */
+#define SPIN_NS		   (120 * (int64_t)1000000000)
+#define SPIN_MOST_NS	   (12 * 3600 * (int64_t)1000000000) /* two clocks, or two jobs */
 
 struct level {
 	double power, utilization, limit, before;
@@ -140,6 +143,29 @@ void look_at_power(struct hang *h)
 	}
 }
 
+/* The GPUs were read long after the last step of which the log gives the time. */
+static bool no_step_since(const struct hang *h)
+{
+	int64_t read = -1, step = -1, usual = 0;
+
+	for (size_t i = 0; i < h->s->gpus.n; i++) {
+		const struct gpu_series *g = h->s->gpus.v[i].series;
+
+		if (g->n_samples)
+			read = MAX(read, g->samples[g->n_samples - 1].time_ns);
+	}
+	for (size_t i = 0; i < h->s->progress.n; i++) {
+		const struct log_progress *p = &h->s->progress.v[i].p;
+
+		if (p->last_ns <= step || p->first_ns <= 0 || p->last_step <= p->first_step)
+			continue;
+		step = p->last_ns;
+		usual = (p->last_ns - p->first_ns) / (p->last_step - p->first_step);
+	}
+	return step > 0 && read > 0 && read - step > MAX(SPIN_STEPS * usual, SPIN_NS) &&
+	       read - step < SPIN_MOST_NS;
+}
+
 void breach_of_power(struct hang *h)
 {
 	size_t waiting = 0, idle = 0, known = 0, samples = SIZE_MAX;
@@ -154,8 +180,10 @@ void breach_of_power(struct hang *h)
 		samples = MIN(samples, h->s->gpus.v[i].series->seen);
 	if (waiting < 2 || waiting + idle < known || idle >= waiting)
 		return;
-	if (!idle) /* all spin: somebody's CPU, or the network */
+	if (!idle) { /* all spin: somebody's CPU, or the network */
+		h->spins = no_step_since(h);
 		return;
+	}
 	b = breach_new(h, GROUND_POWER);
 	b->confidence = samples >= WAIT_SAMPLES_LEAST ? 0.6 : 0.4;
 	for (uint32_t i = 0; i < h->s->ranks.n; i++) {

@@ -250,7 +250,12 @@ void write_tables(struct hang *h)
 				  h->early.n == 1 ? "s" : "", h->early.n == 1 ? "its" : "their");
 		return;
 	}
-	if (h->r->verdict == VERDICT_INSUFFICIENT)
+	if (h->r->verdict == VERDICT_INSUFFICIENT && h->spins)
+		h->r->headline =
+		    "all GPUs run at full utilization and little power, as kernels do that wait, "
+		    "and no step came for long: the job stands still, and only dumps or stacks can "
+		    "tell for whom";
+	else if (h->r->verdict == VERDICT_INSUFFICIENT)
 		h->r->headline =
 		    h->s->n_dumps
 			? "nobody is behind in what was given, and one recording shows no progress"

@@ -187,8 +187,8 @@ static const char *sentence_of_behind(struct hang *h, const struct breach *b)
 static const char *sentence_of_failure(struct hang *h, const struct breach *b)
 {
 	const char *text = b->failure ? hang_name(h, b->failure->said->s.text) : "";
-	const char *culprits =
-	    b->culprits.n ? hang_who(h, b->culprits.v, b->culprits.n) : "the job";
+	const char *culprits = b->culprits.n ? hang_who(h, b->culprits.v, b->culprits.n)
+					     : "a process whose rank no line tells";
 
 	if (b->cause == CAUSE_PREEMPTED)
 		return report_printf(h->r, "the job was ended from outside (%s)",
@@ -196,9 +196,15 @@ static const char *sentence_of_failure(struct hang *h, const struct breach *b)
 	if (b->failure && b->failure->by_signal)
 		return report_printf(h->r, "%s was ended by signal %" PRId64 " and nobody says why",
 				     culprits, -b->failure->said->s.value);
+	if (!b->failure && !b->culprits.n)
+		return "ranks lost their connection to a peer, and nothing tells which peer went "
+		       "first";
 	if (!b->failure)
 		return report_printf(h->r, "%s is gone: all others lost their connection to a peer",
 				     culprits);
+	if (!b->culprits.n && b->alike)
+		return report_printf(h->r, "most ranks failed by the same words%s%s",
+				     *text ? ": " : "", text);
 	return report_printf(h->r, "%s failed first%s%s", culprits, *text ? ": " : "", text);
 }
 
