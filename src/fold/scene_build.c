@@ -227,6 +227,7 @@ static void build_ranks(struct building *b)
 			.wait_seq = -1,
 			.usual = NO_ID,
 			.stack = NO_ID,
+			.stack_before = NO_ID,
 			.progress = NO_ID,
 		};
 	free(set.v.v);

@@ -38,6 +38,7 @@ static uint32_t unknown_rank(struct scene *s, const struct scene_stack *of)
 		.wait_seq = -1,
 		.usual = NO_ID,
 		.stack = NO_ID,
+		.stack_before = NO_ID,
 		.progress = NO_ID,
 	};
 	return (uint32_t)s->ranks.n - 1;
@@ -74,6 +75,17 @@ static void take_stack(struct building *b, const struct testimony *t, uint32_t p
 	}
 }
 
+/* Files of one name in two folders, as two recordings leave them. */
+static bool two_moments(const struct scene *s, const struct scene_stack *a,
+			const struct scene_stack *b)
+{
+	const char *x = a->path == NO_ID ? "" : intern_get(&s->names, a->path);
+	const char *y = b->path == NO_ID ? "" : intern_get(&s->names, b->path);
+	const char *x_name = strrchr(x, '/'), *y_name = strrchr(y, '/');
+
+	return x_name && y_name && a->tool == b->tool && !strcmp(x_name, y_name) && strcmp(x, y);
+}
+
 /* Of several stacks of one rank the last one by path that has a Python frame, else the last. */
 static void give_stacks(struct scene *s)
 {
@@ -89,8 +101,11 @@ static void give_stacks(struct scene *s)
 		r->pid = r->pid < 0 ? k->pid : r->pid;
 		r->host = r->host == NO_ID ? k->host : r->host;
 		if (r->stack == NO_ID || s->stacks.v[r->stack].tool == STACK_KERNEL ||
-		    (k->tool != STACK_KERNEL && k->tool != STACK_GDB))
+		    (k->tool != STACK_KERNEL && k->tool != STACK_GDB)) {
+			if (r->stack != NO_ID && two_moments(s, &s->stacks.v[r->stack], k))
+				r->stack_before = r->stack;
 			r->stack = i;
+		}
 	}
 }
 

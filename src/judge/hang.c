@@ -231,6 +231,8 @@ static void judge_standstill(struct hang *h)
 	if (!names_someone(h))
 		breach_of_silence(h);
 	if (!names_someone(h))
+		breach_of_setup(h);
+	if (!names_someone(h))
 		breach_of_places(h);
 	if (names_someone(h)) {
 		drop_all(h, GROUND_STUCK);

@@ -82,6 +82,39 @@ void breach_of_silence(struct hang *h)
 			*vec_push(spoke[row] ? &b->victims : &b->culprits) = row;
 }
 
+/* --- a group that is not set up --- */
+
+/* All wait for what one rank was to give them, and that one says nothing. The numbers in these
+   lines are the group's: they are the job's if those who speak have the same in both. */
+void breach_of_setup(struct hang *h)
+{
+	const struct scene *s = h->s;
+	_cleanup_free_ bool *spoke = xcalloc(s->ranks.n + 1, sizeof(bool));
+	uint32_t root = NO_ID;
+	struct breach *b;
+
+	for (size_t i = 0; i < s->sayings.n; i++) {
+		const struct scene_saying *y = &s->sayings.v[i];
+
+		if (y->s.kind != SAY_COMM_SETUP || y->row == NO_ID)
+			continue;
+		if (y->peer_row == NO_ID || y->s.local_rank != y->s.rank ||
+		    (root != NO_ID && y->peer_row != root))
+			return;
+		root = y->peer_row;
+		spoke[y->row] = true;
+	}
+	if (root == NO_ID || spoke[root] || h->look[root].failed)
+		return;
+	b = breach_new(h, GROUND_REPORTED);
+	b->confidence = 0.6;
+	b->seq = 0;
+	*vec_push(&b->culprits) = root;
+	for (uint32_t row = 0; row < s->ranks.n; row++)
+		if (spoke[row])
+			*vec_push(&b->victims) = row;
+}
+
 /* --- counted by RAS --- */
 
 static int64_t launches(const struct comm_count *c)

@@ -311,10 +311,12 @@ static const struct failure *with_words(const struct hang *h, const struct failu
 {
 	const struct failure *best = NULL;
 
-	if (meaning_of(first->said->s.kind)->weight > 2 || first->by_signal)
+	if (meaning_of(first->said->s.kind)->weight > 2)
 		return first;
 	if (h->n_untied && (first == h->untied || on_one_host(first, h->untied)))
 		return h->untied;
+	if (first->by_signal)
+		return first;
 	for (size_t i = 0; i < h->failures.n; i++)
 		if (meaning_of(h->failures.v[i].said->s.kind)->weight > 2 &&
 		    (!best || by_weight_of_proof(&h->failures.v[i], best) < 0))

@@ -39,6 +39,22 @@ static bool waits_by_dump(const struct scene *s, uint32_t row)
 	return s->ranks.v[row].wait_group != NO_ID;
 }
 
+/* Did it come to its wait, or leave it, between two moments? */
+static bool moved_on(const struct scene_stack *before, const struct scene_stack *now,
+		     const struct doing_found *doing)
+{
+	struct doing_found was =
+	    doing_of_process(before->of, &before->of->stacks.v[before->process]);
+	bool waited = waits_by_stack(&was);
+
+	if (waited != waits_by_stack(doing))
+		return true;
+	return waited && was.caller.function != NO_ID && doing->caller.function != NO_ID &&
+	       (was.caller.line != doing->caller.line ||
+		strcmp(intern_get(&before->of->names, was.caller.function),
+		       intern_get(&now->of->names, doing->caller.function)) != 0);
+}
+
 static void look_at_stacks(struct hang *h)
 {
 	struct intern places = { 0 };
@@ -53,6 +69,9 @@ static void look_at_stacks(struct hang *h)
 			continue;
 		k = &h->s->stacks.v[row];
 		l->doing = doing_of_process(k->of, &k->of->stacks.v[k->process]);
+		if (h->s->ranks.v[i].stack_before != NO_ID)
+			h->goes_on |=
+			    moved_on(&h->s->stacks.v[h->s->ranks.v[i].stack_before], k, &l->doing);
 		snprintf(hash, sizeof(hash), "%016" PRIx64, stack_hash(k));
 		l->place = intern_str(&places, hash);
 		l->has_stack = l->doing.doing != DOING_WORKER && l->doing.doing != DOING_LAUNCHER;

@@ -154,6 +154,11 @@ static const char *sentence_of_behind(struct hang *h, const struct breach *b)
 		return report_printf(h->r, "%s %s %s and never came to %s", culprits,
 				     many ? "are" : "is", hang_doing(h, b->culprits.v[0]),
 				     place_of(h, b));
+	if (b->ground == GROUND_REPORTED && b->group == NO_ID && !b->seq)
+		return report_printf(h->r,
+				     "%s never came to set up the group; the others wait for its "
+				     "half of the handshake",
+				     culprits);
 	if (b->ground == GROUND_REPORTED && b->group == NO_ID && b->seq > 0)
 		return report_printf(h->r,
 				     "%s finished collective %" PRId64

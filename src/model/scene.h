@@ -80,7 +80,8 @@ struct scene_rank {
 	enum habit habit, habit_size; /* did that operation follow what it used to follow? */
 	uint32_t usual;		      /* signature that used to come there */
 	uint32_t stack;		      /* row of scene.stacks; NO_ID */
-	uint32_t progress;	      /* row of scene.progress; NO_ID */
+	uint32_t stack_before; /* of another moment: the same file in another folder; NO_ID */
+	uint32_t progress;     /* row of scene.progress; NO_ID */
 };
 
 struct scene_stack {
