@@ -142,14 +142,70 @@ static void take_file(struct building *b, const struct testimony *t)
 	}
 }
 
+/* By rank: nodes that have a file each whose name says so; the number then counts in the node. */
+struct claims {
+	const char **host; /* the first that does */
+	bool *several;
+};
+
+static bool claims_rank(const struct scene *s, const struct testimony *t)
+{
+	return t->witness == WITNESS_LOG && t->rank >= 0 && t->rank < s->world_size &&
+	       t->host != NO_ID;
+}
+
+static struct claims claims_of(const struct building *b)
+{
+	size_t n = (size_t)MAX(b->s->world_size, 0) + 1;
+	struct claims c = { xcalloc(n, sizeof(*c.host)), xcalloc(n, sizeof(bool)) };
+
+	for (size_t i = 0; i < b->n; i++) {
+		const struct testimony *t = b->parts[i].t;
+		const char *host;
+
+		if (!claims_rank(b->s, t))
+			continue;
+		host = intern_get(&t->names, t->host);
+		if (!c.host[t->rank])
+			c.host[t->rank] = host;
+		c.several[t->rank] |= strcmp(c.host[t->rank], host) != 0;
+	}
+	return c;
+}
+
+/* What the file's name says of the rank is taken back; what a line says itself is lost with it. */
+static void forget_rank(struct scene *s, const struct testimony *t, size_t first_saying,
+			size_t first_progress)
+{
+	for (size_t i = first_saying; i < s->sayings.n; i++)
+		if (s->sayings.v[i].s.rank == t->rank) {
+			s->sayings.v[i].s.rank = -1;
+			s->sayings.v[i].s.local_rank = t->rank;
+		}
+	for (size_t i = first_progress; i < s->progress.n; i++)
+		if (s->progress.v[i].p.rank == t->rank) {
+			s->progress.v[i].p.rank = -1;
+			s->progress.v[i].row = NO_ID;
+		}
+}
+
 void build_lines(struct building *b)
 {
+	struct claims claims = claims_of(b);
+
 	for (size_t i = 0; i < b->n; i++) {
 		const struct testimony *t = b->parts[i].t;
 
-		if (!b->parts[i].view && (t->sayings.n || t->progress.n || t->status.n))
-			take_file(b, t);
+		size_t said = b->s->sayings.n, progress = b->s->progress.n;
+
+		if (b->parts[i].view || !(t->sayings.n || t->progress.n || t->status.n))
+			continue;
+		take_file(b, t);
+		if (claims_rank(b->s, t) && claims.several[t->rank])
+			forget_rank(b->s, t, said, progress);
 	}
+	free(claims.host);
+	free(claims.several);
 }
 
 /* --- ranks of lines, once stacks have given their process ids too --- */

@@ -13,7 +13,8 @@
 
 #include "fold/scene_inside.h"
 
-#define OUTLIVED_STEPS 3 /* a rank ahead of the others may still show one or two */
+#define OUTLIVED_STEPS 3   /* a rank ahead of the others may still show one or two */
+#define BUFFERED_STEPS 200 /* lines that 8 KB of a buffer do not hold */
 #define OUTLIVED_NS    (60 * (int64_t)1000000000)
 #define ZONE_NS	       (1800 * (int64_t)1000000000) /* clocks of one machine differ by these */
 #define ZONE_MOST      28			    /* 14 hours */
@@ -73,7 +74,9 @@ struct past {
    in a buffer until it ends, and then comes behind the words of its end. */
 static bool steps_behind(const struct testimony *t, const struct scene_saying *y)
 {
-	return y->s.steps_at > 0 && t->steps - y->s.steps_at >= OUTLIVED_STEPS;
+	int64_t later = t->steps - y->s.steps_at;
+
+	return later >= (y->s.steps_at ? OUTLIVED_STEPS : BUFFERED_STEPS);
 }
 
 static bool outlived(const struct scene *s, const struct past *past, const struct scene_saying *y,
@@ -83,6 +86,8 @@ static bool outlived(const struct scene *s, const struct past *past, const struc
 	int64_t later;
 
 	if (past[y->file].old_attempt)
+		return true;
+	if (past[y->file].restarted > y->s.last_line && t->steps > y->s.steps_at)
 		return true;
 	if (y->s.steps_at >= 0 && t->steps)
 		return steps_behind(t, y);

@@ -17,6 +17,7 @@
 #endif
 
 #include "read/log_internal.h"
+#include "read/stack.h"
 #include "read/survey.h"
 
 #define LOG_WINDOW ((size_t)256 << 10)
@@ -737,16 +738,36 @@ static void log_close(struct log *g)
 	free(g->shapes);
 }
 
+/* The only rank that introduces itself in the file; -1: none or several. */
+static int64_t rank_of_hello(const struct testimony *t)
+{
+	int64_t rank = -1;
+
+	for (size_t i = 0; i < t->sayings.n; i++) {
+		if (t->sayings.v[i].kind != SAY_HELLO || t->sayings.v[i].rank < 0)
+			continue;
+		if (rank >= 0 && t->sayings.v[i].rank != rank)
+			return -1;
+		rank = t->sayings.v[i].rank;
+	}
+	return rank;
+}
+
 /* A file is of the rank in its name, if no line in it is of another: worker1.log may be a host's.
  */
 static void rank_of_file(struct testimony *t, const char *path)
 {
 	const char *slash = strrchr(path, '/');
-	int64_t rank = survey_rank_of_name(path);
+	int64_t rank = survey_rank_of_name(path), own = rank_of_hello(t);
 	bool sure = rank >= 0 && strcasestr(slash ? slash : path, "rank");
+	struct stack_name name = stack_name_of(path);
 
 	if (rank < 0)
 		rank = rank_of_folder(path);
+	if (rank >= 0 && own >= 0 && own != rank) {
+		rank = own; /* the name counts within its node */
+		sure = false;
+	}
 	for (size_t i = 0; i < t->sayings.n && rank >= 0 && !sure; i++)
 		if (said_by_rank(t->sayings.v[i].kind) && t->sayings.v[i].rank >= 0 &&
 		    t->sayings.v[i].rank != rank)
@@ -757,6 +778,8 @@ static void rank_of_file(struct testimony *t, const char *path)
 	t->rank = rank;
 	if (rank < 0)
 		return;
+	if (name.host && own < 0)
+		t->host = testimony_name(t, name.host, name.host_len);
 	for (size_t i = 0; i < t->sayings.n; i++)
 		if (said_by_rank(t->sayings.v[i].kind) && t->sayings.v[i].rank < 0)
 			t->sayings.v[i].rank = rank;

@@ -203,6 +203,21 @@ static enum log_took on_rank(struct log *g, struct log_line *l, const char *at,
 	return hello(g, l, rank, world);
 }
 
+/* "RANK=11 LOCAL_RANK=3 WORLD_SIZE=16": the environment of torchrun, as programs print it. */
+static enum log_took on_env_rank(struct log *g, struct log_line *l, const char *at,
+				 const struct log_anchor *a)
+{
+	struct scan s = scan_of(at, l->end);
+	int64_t rank, world = -1;
+
+	(void)a;
+	if (!scan_eat(&s, "RANK=") || (at > l->start && at[-1] == '_') || !scan_digits(&s, &rank))
+		return LOG_GO_ON;
+	if (scan_to(&s, "WORLD_SIZE="))
+		scan_int(&s, &world);
+	return hello(g, l, rank, world);
+}
+
 /* "[Rank 3] (after 1 iterations) memory (MB)" */
 static enum log_took on_memory(struct log *g, struct log_line *l, const char *at,
 			       const struct log_anchor *a)
@@ -333,6 +348,7 @@ const struct log_anchor log_save_anchors[] = {
 	{ "distributed init (rank", on_rank, 0, NULL, 0 },
 	{ "global_rank:", on_rank, 0, NULL, 0 },
 	{ "on global rank", on_rank, 0, NULL, 0 },
+	{ "rank=", on_env_rank, 0, NULL, 0 },
 	{ "iterations) memory", on_memory, 0, NULL, 0 },
 	{ "using world size", on_world, 0, NULL, 0 },
 	{ "world size", on_world, 0, NULL, 0 },
