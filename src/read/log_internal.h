@@ -279,8 +279,6 @@ void log_nccl_done(struct log *g);
 /* Is the line part of a traceback that is open? */
 bool log_crash_continues(struct log *g, struct log_line *l);
 void log_crash_done(struct log *g);
-/* What a message means: sets kind, what, value; false: nothing known. */
-bool log_classify(struct log *g, const char *p, const char *end, struct saying *s);
 
 /* --- log_inner.c --- */
 
@@ -291,6 +289,16 @@ bool log_inner_continues(struct log *g, const struct log_line *l);
 /* The job goes on: what stands inside so far was not its end. g->inner is there. */
 void log_inner_outdated(struct log *g);
 void log_inner_done(struct log *g); /* the file's rank is known */
+
+/* --- log_meaning.c --- */
+
+/* What a message means: sets kind, what, value; false: nothing known. */
+bool log_classify(struct log *g, const char *p, const char *end, struct saying *s);
+
+/* --- log_rank.c --- */
+
+/* Sets the file's rank, and with it that of all lines that name none. */
+void log_rank_of_file(struct testimony *t, const char *path);
 
 /* --- log_train.c --- */
 
