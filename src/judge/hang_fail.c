@@ -324,11 +324,38 @@ static const struct failure *with_words(const struct hang *h, const struct failu
 	return best && best->cause == CAUSE_RENDEZVOUS ? best : first;
 }
 
+/* Ranks that failed by the same words and make up one node of a larger job, in order. */
+static bool is_one_node(const struct hang *h, const struct failure *first, struct row_list *ret)
+{
+	uint32_t from;
+
+	for (uint32_t row = 0; row < h->s->ranks.n; row++)
+		if (h->look[row].failed && same_words(h->look[row].failed, first))
+			*vec_push(ret) = row;
+	from = ret->n ? ret->v[0] : 0;
+	return (ret->n == 4 || ret->n == 8) && 2 * ret->n <= h->s->ranks.n && !(from % ret->n) &&
+	       ret->v[ret->n - 1] == from + ret->n - 1;
+}
+
+static void blame_node(struct breach *b, const struct row_list *rows)
+{
+	size_t kept = 0;
+
+	b->culprits.n = 0;
+	for (size_t i = 0; i < rows->n; i++)
+		*vec_push(&b->culprits) = rows->v[i];
+	for (size_t i = 0; i < b->victims.n; i++)
+		if (b->victims.v[i] < rows->v[0] || b->victims.v[i] > rows->v[rows->n - 1])
+			b->victims.v[kept++] = b->victims.v[i];
+	b->victims.n = kept;
+}
+
 /* The first, and those who failed by the same words in the same second, before the launcher's
    choice between them means anything. */
 void breach_of_failures(struct hang *h)
 {
 	const struct failure *first = NULL, *words;
+	struct row_list node = { 0 };
 	struct breach *b;
 	size_t alike = 0;
 	uint32_t row;
@@ -356,4 +383,7 @@ void breach_of_failures(struct hang *h)
 	for (uint32_t i = 0; i < h->s->ranks.n; i++)
 		if (i != row && h->s->ranks.v[i].witnesses)
 			*vec_push(&b->victims) = i;
+	if (is_one_node(h, first, &node))
+		blame_node(b, &node);
+	free(node.v);
 }

@@ -383,18 +383,36 @@ static bool is_programs_xid(const struct hang *h, const struct breach *b)
 	return false;
 }
 
+/* A program that ends with a code of its own has met an error of its own, whatever it was. */
+static bool is_own_code(const struct breach *b)
+{
+	const struct failure *f = b->failure;
+
+	return b->cause == CAUSE_DEAD_RANK && f &&
+	       (f->said->s.kind == SAY_EXIT || f->said->s.kind == SAY_FIRST_FAILURE) &&
+	       f->said->s.value > 0 && f->said->s.value < 128;
+}
+
+static const char *action_of(const struct hang *h, const struct breach *b)
+{
+	if (is_programs_xid(h, b) || is_own_code(b))
+		return "fix-code";
+	if (b->cause == CAUSE_PREEMPTED && b->detail && !strcmp(b->detail, "evicted"))
+		return "fix-config"; /* the node ran out of what the job did not ask for */
+	return cause_info(b->cause)->action;
+}
+
 static void write_finding(struct hang *h, const struct breach *b)
 {
 	struct finding *f = vec_push(&h->r->findings);
 	bool crash = b->ground == GROUND_FAILED || h->r->verdict == VERDICT_CRASHED;
-	const struct cause_info *info = cause_info(b->cause);
 
 	*f = (struct finding){
 		.severity = SEVERITY_FAULT,
 		.kind = crash ? KIND_CRASH : KIND_HANG,
 		.cause = b->cause,
 		.cause_detail = b->detail,
-		.action = is_programs_xid(h, b) ? "fix-code" : info->action,
+		.action = action_of(h, b),
 		.slowdown = NAN,
 		.step_ms_lost = NAN,
 		.lost_gpu_hours = NAN,
