@@ -493,10 +493,11 @@ static void bad_input_gives_an_answer_or_a_word(void **state)
 static struct stack_told shared_stacks(const char *name)
 {
 	const char *shared = getenv("LOCKSTEP_SHARED");
-	_cleanup_free_ char *path = xasprintf("%s/data/%s", shared ? shared : "", name);
 	struct stack_told k = { 0 };
 	struct input *in;
+	char path[1024];
 
+	snprintf(path, sizeof(path), "%s/data/%s", shared ? shared : "", name);
 	if (input_open(path, &in, &k.error) < 0) {
 		print_message("skipped: no shared data\n");
 		skip();

@@ -84,10 +84,13 @@ static bool slot_differs(struct building *b, const struct standing_slot *slot)
 {
 	enum mismatch kind;
 
+	/* each with each: who is alike with a third need not be with the other, and whose dump
+	   was read first is chance */
 	for (uint32_t i = 1; i < slot->n_variants; i++)
-		if (!sides_alike(b->s, signature_here(b, slot_variant(slot, 0)),
-				 signature_here(b, slot_variant(slot, i)), &kind))
-			return true;
+		for (uint32_t k = 0; k < i; k++)
+			if (!sides_alike(b->s, signature_here(b, slot_variant(slot, k)),
+					 signature_here(b, slot_variant(slot, i)), &kind))
+				return true;
 	return false;
 }
 
@@ -114,12 +117,20 @@ static bool same_past(const struct building *b, uint32_t one, uint32_t other, in
 	return alike >= PAST_LEAST;
 }
 
+static bool is_larger(const struct scene *s, uint32_t a, uint32_t b)
+{
+	const struct signature *x = &s->signatures.v[a], *y = &s->signatures.v[b];
+
+	return x->in_elements != y->in_elements ? x->in_elements > y->in_elements
+						: x->out_elements > y->out_elements;
+}
+
 /* Groups of one description run one program: what most of the others called in that place. */
 static uint32_t called_by_siblings(struct building *b, uint32_t of_table, int64_t pos)
 {
 	const struct standing_group *own = &b->st->groups.v[of_table];
 	const char *desc = intern_get(&b->st->names, own->desc);
-	uint32_t votes[COMM_OPS] = { 0 }, last[COMM_OPS], most = 0;
+	uint32_t votes[COMM_OPS] = { 0 }, largest[COMM_OPS], most = 0;
 
 	bool described = *desc && strcmp(desc, "undefined");
 
@@ -135,13 +146,13 @@ static uint32_t called_by_siblings(struct building *b, uint32_t of_table, int64_
 			uint32_t signature = signature_here(b, slot_variant(slot, v));
 			enum comm_op op = b->s->signatures.v[signature].op;
 
-			votes[op]++;
-			last[op] = signature;
+			if (!votes[op]++ || is_larger(b->s, signature, largest[op]))
+				largest[op] = signature;
 		}
 	}
 	for (uint32_t op = 1; op < COMM_OPS; op++)
 		most = votes[op] > votes[most] ? op : most;
-	return votes[most] ? last[most] : NO_ID;
+	return votes[most] ? largest[most] : NO_ID;
 }
 
 static void conflicts_of_dumps(struct building *b, uint32_t of_table)
