@@ -317,6 +317,26 @@ static void of_many_differences_the_lowest_are_kept(void **state)
 	case_done(&c);
 }
 
+/* One of unknown size is alike with each of two that differ: whichever was read first. */
+static void a_difference_is_found_in_any_order_of_dumps(void **state)
+{
+	(void)state;
+	for (uint64_t shuffle = 0; shuffle < 12; shuffle++) {
+		struct hang_case c;
+
+		world_of(&c, "[0, 1, 2]");
+		c.shuffle = shuffle;
+		dump(&c, 0, "world:all_reduce?");
+		dump(&c, 1, "world:all_reduce/1?");
+		dump(&c, 2, "world:all_reduce/2?");
+		c.files.v[0]->signatures.v[0].in_elements = -1;
+		c.files.v[0]->signatures.v[0].out_elements = -1;
+		case_scene(&c);
+		assert_int_equal(scene_group_of(&c, "0")->conflicts.n, 1);
+		case_done(&c);
+	}
+}
+
 /* That many finished differences come before the one that hurts must not hide it. */
 static void finished_differences_do_not_hide_the_one_that_hurts(void **state)
 {
@@ -670,6 +690,7 @@ int main(void)
 		cmocka_unit_test(the_last_common_operation_is_before_the_first_difference),
 		cmocka_unit_test(sides_come_largest_first),
 		cmocka_unit_test(of_many_differences_the_lowest_are_kept),
+		cmocka_unit_test(a_difference_is_found_in_any_order_of_dumps),
 		cmocka_unit_test(finished_differences_do_not_hide_the_one_that_hurts),
 		cmocka_unit_test(send_and_recv_meet),
 		cmocka_unit_test(send_and_recv_of_other_sizes_do_not_meet),

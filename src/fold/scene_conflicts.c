@@ -17,18 +17,29 @@ static bool sides_alike(const struct scene *s, uint32_t a, uint32_t b, enum mism
 	return *ret == MISMATCH_NONE;
 }
 
+/* In order of rows. */
+static void row_add(struct scene_side *side, uint32_t row)
+{
+	size_t at = side->rows.n;
+
+	vec_push(&side->rows);
+	for (; at && side->rows.v[at - 1] > row; at--)
+		side->rows.v[at] = side->rows.v[at - 1];
+	side->rows.v[at] = row;
+}
+
 static void side_add(struct building *b, struct scene_conflict *c, uint32_t signature, uint32_t row)
 {
 	enum mismatch kind;
 
 	for (size_t i = 0; i < c->sides.n; i++)
 		if (sides_alike(b->s, c->sides.v[i].signature, signature, &kind)) {
-			*vec_push(&c->sides.v[i].rows) = row;
+			row_add(&c->sides.v[i], row);
 			return;
 		}
 	if (c->sides.n < SCENE_SIDES_MAX)
 		*vec_push(&c->sides) = (struct scene_side){ .signature = signature };
-	*vec_push(&c->sides.v[c->sides.n - 1].rows) = row;
+	row_add(&c->sides.v[c->sides.n - 1], row);
 }
 
 static int by_side_size(const void *a, const void *b)
@@ -155,6 +166,26 @@ static uint32_t called_by_siblings(struct building *b, uint32_t of_table, int64_
 	return votes[most] ? largest[most] : NO_ID;
 }
 
+/* Is it alike with much, for want of sizes? Such a one must not stand for a side of others. */
+static bool is_vague(const struct signature *s)
+{
+	return s->op == COMM_NONE || (s->in_elements < 0 && s->out_elements < 0);
+}
+
+static void add_sides(struct building *b, const struct scene_group *g, uint32_t of_table,
+		      const struct standing_slot *slot, bool vague, struct scene_conflict *c)
+{
+	for (size_t m = 0; m < g->members.n; m++) {
+		uint32_t variant = called_with(b, g, m, of_table, slot->pos), signature;
+
+		if (variant == NO_ID)
+			continue;
+		signature = signature_here(b, slot_variant(slot, variant));
+		if (is_vague(&b->s->signatures.v[signature]) == vague)
+			side_add(b, c, signature, g->members.v[m].row);
+	}
+}
+
 static void conflicts_of_dumps(struct building *b, uint32_t of_table)
 {
 	const struct standing_group *from = &b->st->groups.v[of_table];
@@ -176,13 +207,8 @@ static void conflicts_of_dumps(struct building *b, uint32_t of_table)
 			return;
 		if (!slot_differs(b, slot))
 			continue;
-		for (size_t m = 0; m < g->members.n; m++) {
-			uint32_t variant = called_with(b, g, m, of_table, slot->pos);
-
-			if (variant != NO_ID)
-				side_add(b, &c, signature_here(b, slot_variant(slot, variant)),
-					 g->members.v[m].row);
-		}
+		for (int vague = 0; vague < 2; vague++)
+			add_sides(b, g, of_table, slot, vague, &c);
 		conflict_add(b, g, &c);
 	}
 }
@@ -199,10 +225,12 @@ static void conflicts_of_waits(struct building *b, struct scene_group *g)
 			c.seq = g->members.v[i].wait.seq;
 	if (c.seq < 0)
 		return;
-	for (size_t i = 0; i < g->members.n; i++) {
-		const struct scene_member *m = &g->members.v[i];
+	for (size_t i = 0; i < 2 * g->members.n; i++) {
+		const struct scene_member *m = &g->members.v[i % g->members.n];
+		bool vague = i >= g->members.n;
 
-		if (m->waits && m->wait.seq == c.seq && m->wait.signature != NO_ID && !m->wait.p2p)
+		if (m->waits && m->wait.seq == c.seq && m->wait.signature != NO_ID &&
+		    !m->wait.p2p && is_vague(&b->s->signatures.v[m->wait.signature]) == vague)
 			side_add(b, &c, m->wait.signature, m->row);
 	}
 	conflict_add(b, g, &c);
