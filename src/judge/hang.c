@@ -368,6 +368,56 @@ static void join_stuck(struct hang *h)
 	}
 }
 
+static int by_row(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* In order, each once. */
+static void rows_settle(struct row_list *rows)
+{
+	size_t kept = 0;
+
+	if (rows->n)
+		qsort(rows->v, rows->n, sizeof(*rows->v), by_row);
+	for (size_t i = 0; i < rows->n; i++)
+		if (!kept || rows->v[kept - 1] != rows->v[i])
+			rows->v[kept++] = rows->v[i];
+	rows->n = kept;
+}
+
+/* Ranks that are gone for one reason, each waited for in a group of its own, are one finding. */
+static void join_absent(struct hang *h)
+{
+	size_t first = SIZE_MAX;
+
+	for (size_t i = 0; i < h->breaches.n; i++) {
+		struct breach *b = &h->breaches.v[i], *to;
+
+		if (b->ground != GROUND_ABSENT || b->cause != CAUSE_DEAD_RANK)
+			continue;
+		if (first == SIZE_MAX) {
+			first = i;
+			continue;
+		}
+		to = &h->breaches.v[first];
+		if (b->failure != to->failure)
+			continue;
+		for (size_t k = 0; k < b->culprits.n; k++)
+			*vec_push(&to->culprits) = b->culprits.v[k];
+		for (size_t k = 0; k < b->victims.n; k++)
+			*vec_push(&to->victims) = b->victims.v[k];
+		to->confidence = fmin(to->confidence, b->confidence);
+		breach_drop(h, i--);
+	}
+	if (first != SIZE_MAX) {
+		rows_settle(&h->breaches.v[first].culprits);
+		rows_settle(&h->breaches.v[first].victims);
+	}
+}
+
 /* That a rank is gone is less sure where nothing but its absence tells so. */
 static void weigh_proof(struct hang *h)
 {
@@ -403,6 +453,7 @@ void judge_hang(const struct scene *scene, double min_impact, struct report *rep
 	for (size_t i = 0; i < h.breaches.n; i++)
 		find_cause(&h, &h.breaches.v[i]);
 	join_stuck(&h);
+	join_absent(&h);
 	weigh_proof(&h);
 	verdict(&h);
 	write_findings(&h);

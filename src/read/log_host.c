@@ -111,6 +111,7 @@ static enum log_took on_cancelled(struct log *g, struct log_line *l, const char 
 	} else if (text_has(s.p, l->end, "NODE FAIL")) {
 		t.kind = SAY_NODE_FAILED;
 		t.what = log_name(g, "node failure");
+		t.host = NO_ID; /* the step's first node is named, whichever failed */
 	} else if (g->step_terminated) {
 		t.kind = SAY_STOPPED;
 		t.value = 15;
