@@ -15,6 +15,7 @@
 
 #define OUTLIVED_STEPS 3   /* a rank ahead of the others may still show one or two */
 #define BUFFERED_STEPS 200 /* lines that 8 KB of a buffer do not hold */
+#define CAUGHT_STEPS   10  /* behind an exception in front of the first step */
 #define OUTLIVED_NS    (60 * (int64_t)1000000000)
 #define ZONE_NS	       (1800 * (int64_t)1000000000) /* clocks of one machine differ by these */
 #define ZONE_MOST      28			    /* 14 hours */
@@ -23,11 +24,18 @@
 /* What the job showed last, of all its logs. */
 struct latest {
 	int64_t ns, three_steps_ns;
+	bool
+	    trouble; /* logs of ranks tell of any: then the kernel's clock may be of another zone */
 };
+
+static bool is_trouble(enum saying_kind k)
+{
+	return k < SAY_HELLO;
+}
 
 static struct latest latest_of(const struct scene *s)
 {
-	struct latest last = { -1, 0 };
+	struct latest last = { -1, 0, false };
 
 	for (size_t i = 0; i < s->progress.n; i++) {
 		const struct log_progress *p = &s->progress.v[i].p;
@@ -38,12 +46,11 @@ static struct latest latest_of(const struct scene *s)
 		last.ns = p->last_ns;
 		last.three_steps_ns = OUTLIVED_STEPS * ((p->last_ns - p->first_ns) / steps);
 	}
+	for (size_t i = 0; i < s->sayings.n; i++)
+		last.trouble |=
+		    is_trouble(s->sayings.v[i].s.kind) &&
+		    (s->files.v[s->sayings.v[i].file]->steps || s->sayings.v[i].s.rank >= 0);
 	return last;
-}
-
-static bool is_trouble(enum saying_kind k)
-{
-	return k < SAY_HELLO;
 }
 
 /* What processes say that leave one after the other, when all is done; some with an exit code. */
@@ -63,20 +70,32 @@ static bool zones_apart(int64_t ns)
 
 /* By file. */
 struct past {
-	uint64_t restarted; /* the last line that says so; 0 */
-	uint64_t done;	    /* the line at which the job says that it is done; 0 */
-	bool old_attempt;   /* a later attempt of the same run left a log as well */
-	bool early;	    /* its last step is not the last of all */
-	bool waits, waited; /* it has time-outs that count; that do not */
+	uint64_t restarted;	  /* the last line that says so; 0 */
+	uint64_t done;		  /* the line at which the job says that it is done; 0 */
+	int64_t begin_ns, end_ns; /* of its steps; 0: without stamps */
+	bool old_attempt;	  /* a later attempt of the same run left a log as well */
+	bool early;		  /* its last step is not the last of all */
+	bool waits, waited;	  /* it has time-outs that count; that do not */
 };
 
-/* Its lines came behind further steps. Steps in front of it as well: what a program prints may lie
-   in a buffer until it ends, and then comes behind the words of its end. */
+/* Said of a machine, by whoever watches it. */
+static bool is_of_node(enum saying_kind k)
+{
+	return k == SAY_GPU_ERROR || k == SAY_NETWORK_ERROR || k == SAY_NODE_FAILED ||
+	       k == SAY_CANCELLED || k == SAY_WARNING;
+}
+
+/* Further steps came behind its line. What a program prints may lie in a buffer until it ends, and
+   then comes behind the words of its end: if no step came before, it must be more of them. */
 static bool steps_behind(const struct testimony *t, const struct scene_saying *y)
 {
 	int64_t later = t->steps - y->s.steps_at;
 
-	return later >= (y->s.steps_at ? OUTLIVED_STEPS : BUFFERED_STEPS);
+	if (y->s.kind == SAY_RENDEZVOUS || y->s.kind == SAY_CONFIGURATION)
+		return later > 0; /* else it would not have come to a step */
+	if (y->s.steps_at || is_of_node(y->s.kind))
+		return later >= OUTLIVED_STEPS;
+	return later >= (y->s.kind == SAY_FATAL ? BUFFERED_STEPS : CAUGHT_STEPS);
 }
 
 static bool outlived(const struct scene *s, const struct past *past, const struct scene_saying *y,
@@ -85,7 +104,7 @@ static bool outlived(const struct scene *s, const struct past *past, const struc
 	const struct testimony *t = s->files.v[y->file];
 	int64_t later;
 
-	if (past[y->file].old_attempt)
+	if (past[y->file].old_attempt || y->s.last_line < past[y->file].done)
 		return true;
 	if (past[y->file].restarted > y->s.last_line && t->steps > y->s.steps_at)
 		return true;
@@ -94,7 +113,8 @@ static bool outlived(const struct scene *s, const struct past *past, const struc
 	if (y->s.last_ns <= 0 || last.ns <= 0)
 		return false;
 	later = last.ns - y->s.last_ns;
-	return later > MAX(last.three_steps_ns, OUTLIVED_NS) && !zones_apart(later);
+	return later > MAX(last.three_steps_ns, OUTLIVED_NS) &&
+	       (!zones_apart(later) || !last.trouble);
 }
 
 static bool is_end(const struct scene_saying *y)
@@ -184,6 +204,30 @@ static void find_attempts(const struct scene *s, struct past *past)
 
 /* --- the end --- */
 
+/* Of logs of which one ends before the other begins the older is of another job, or of a run that
+   was started again. */
+static void find_old_runs(const struct scene *s, struct past *past)
+{
+	const struct past *newest = NULL;
+
+	for (size_t i = 0; i < s->progress.n; i++) {
+		const struct log_progress *p = &s->progress.v[i].p;
+		struct past *f = &past[s->progress.v[i].file];
+
+		if (p->first_ns <= 0)
+			continue;
+		f->begin_ns = f->begin_ns ? MIN(f->begin_ns, p->first_ns) : p->first_ns;
+		f->end_ns = MAX(f->end_ns, p->last_ns);
+	}
+	for (size_t i = 0; i < s->files.n; i++)
+		if (past[i].end_ns && s->files.v[i]->steps >= OUTLIVED_STEPS &&
+		    (!newest || past[i].end_ns > newest->end_ns))
+			newest = &past[i];
+	for (size_t i = 0; newest && i < s->files.n; i++)
+		past[i].old_attempt |=
+		    past[i].end_ns && past[i].end_ns < newest->begin_ns - OUTLIVED_NS;
+}
+
 static void find_turns(const struct scene *s, struct past *past)
 {
 	for (size_t i = 0; i < s->sayings.n; i++) {
@@ -239,6 +283,7 @@ void drop_past(struct building *b)
 
 	find_attempts(s, past);
 	find_turns(s, past);
+	find_old_runs(s, past);
 	ends = ends_of(s, past, last);
 	for (size_t i = 0; i < s->sayings.n; i++) {
 		const struct scene_saying *y = &s->sayings.v[i];

@@ -195,7 +195,7 @@ static void judge_crash(struct hang *h)
 		return;
 	drop_every(h);
 	breach_of_failures(h);
-	if (!h->breaches.n)
+	if (!h->breaches.n && !h->cancelled)
 		breach_of_echoes(h);
 }
 
@@ -214,6 +214,16 @@ static void judge_cancelled(struct hang *h)
 		b->detail = NULL; /* the cause says it */
 	b->confidence = 0.9;
 	h->ended = true;
+}
+
+/* Most hangs end by the time limit, or by somebody who cancels the job: what was seen before
+   counts. A preemption needs no hang. */
+static bool hung_before_the_end(const struct hang *h)
+{
+	const char *what = h->cancelled ? hang_name(h, h->cancelled->s.what) : "";
+
+	return h->timed_out || ((h->s->n_dumps || h->n_stacks) &&
+				(!strcmp(what, "time limit") || !strcmp(what, "cancelled")));
 }
 
 static void judge_standstill(struct hang *h)
@@ -329,7 +339,8 @@ static void verdict(struct hang *h)
 
 		if (h->r->verdict == VERDICT_SLOW)
 			return;
-		if ((h->timed_out || h->early.n || (h->spins && !h->saves_now)) && !late)
+		if ((h->timed_out || h->early.n || h->monitors || (h->spins && !h->saves_now)) &&
+		    !late)
 			h->r->verdict = VERDICT_INSUFFICIENT;
 		else if (late || steps_only || h->saves_now ||
 			 (h->r->verdict == VERDICT_HEALTHY && h->r->ranks.n))
@@ -442,18 +453,25 @@ void judge_hang(const struct scene *scene, double min_impact, struct report *rep
 	look_at_ranks(&h);
 	look_at_failures(&h);
 	judge_crash(&h);
-	judge_cancelled(&h);
+	if (!hung_before_the_end(&h))
+		judge_cancelled(&h);
 	if (!h.breaches.n) {
 		judge_standstill(&h);
 		weigh_time(&h);
 		if (h.timed_out && !h.breaches.n)
 			judge_unnamed(&h);
+		h.ended &= !h.cancelled || !h.breaches.n;
 	}
+	judge_cancelled(&h);
 	split_by_cause(&h);
 	for (size_t i = 0; i < h.breaches.n; i++)
 		find_cause(&h, &h.breaches.v[i]);
 	join_stuck(&h);
 	join_absent(&h);
+	for (size_t i = 0; i < h.breaches.n; i++) {
+		rows_settle(&h.breaches.v[i].culprits);
+		rows_settle(&h.breaches.v[i].victims);
+	}
 	weigh_proof(&h);
 	verdict(&h);
 	write_findings(&h);

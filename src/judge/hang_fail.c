@@ -196,6 +196,7 @@ static void note_ends(struct hang *h)
 			h->timed_out = true;
 			continue;
 		}
+		h->monitors |= y->s.kind == SAY_HEARTBEAT;
 		if (y->s.kind == SAY_CANCELLED && !h->cancelled)
 			h->cancelled = y;
 		if ((m && m->weight > 2 && y->s.kind != SAY_NETWORK_ERROR) ||

@@ -96,6 +96,7 @@ struct hang {
 	bool ended;		      /* the job ended by an error */
 	bool near_end;		      /* the log stands near the end of an epoch or of the run */
 	bool goes_on;		      /* something shows progress after the dumps */
+	bool monitors;		      /* heartbeat monitors spoke */
 	bool spins;		      /* all GPUs wait, and no step came for long */
 	bool assumed_hang;	      /* one recording: that it hangs is assumed */
 	struct row_list early;	      /* they say that their epoch is over, the others go on */

@@ -6,6 +6,8 @@
  * at a time as need be. What a message means stands in log_meaning.c; who was first and who is an
  * echo is not told here.
  */
+#include <signal.h>
+
 #include "read/log_internal.h"
 
 /* --- exceptions --- */
@@ -575,6 +577,27 @@ static enum log_took on_exited(struct log *g, struct log_line *l, const char *at
 	return LOG_TOOK;
 }
 
+/* "Received Signals.SIGTERM death signal, shutting down workers", "Received 15 death signal",
+   "SignalException: Process 310 got signal: 15": the launcher itself was ended */
+static enum log_took on_death_signal(struct log *g, struct log_line *l, const char *at,
+				     const struct log_anchor *a)
+{
+	struct saying t = saying_of(SAY_STOPPED);
+	struct scan s = scan_of(at + strlen(a->word), l->end);
+
+	if (!text_has(l->text, at, "eceived") && !text_has(l->text, at, "SignalException"))
+		return LOG_GO_ON;
+	scan_blanks(&s);
+	t.value = SIGTERM;
+	if (!scan_int(&s, &t.value) && text_has(l->text, at, "SIGHUP"))
+		t.value = SIGHUP;
+	else if (text_has(l->text, at, "SIGINT"))
+		t.value = SIGINT;
+	t.what = log_name(g, "agent");
+	log_say(g, l, &t);
+	return LOG_TOOK;
+}
+
 /* "Killing subprocess 48040" */
 static enum log_took on_killing(struct log *g, struct log_line *l, const char *at,
 				const struct log_anchor *a)
@@ -697,7 +720,8 @@ const struct log_anchor log_crash_anchors[] = {
 	{ "exitcode  :", on_summary_line, 0, NULL, 'e' },
 	{ "will restart worker group", on_words, SAY_RESTART, NULL, -1 },
 	{ "restarting worker group", on_words, SAY_RESTART, NULL, -1 },
-	{ "received 15 death signal", on_words, SAY_STOPPED, "agent", 15 },
+	{ "death signal", on_death_signal, SAY_STOPPED, NULL, 0 },
+	{ "got signal:", on_death_signal, SAY_STOPPED, NULL, 0 },
 	{ "received sigterm", on_words, SAY_STOPPED, NULL, 15 },
 	{ "exited with ", on_exited, 0, NULL, 0 },
 	{ "exited on signal", on_exited, 0, NULL, 0 },

@@ -53,6 +53,7 @@ static const struct meaning meanings[] = {
 	{ "op.preamble.length <= op.nbytes", SAY_FATAL, "gloo size mismatch", -1 },
 	{ "RendezvousTimeoutError", SAY_RENDEZVOUS, NULL, -1 },
 	{ "RendezvousConnectionError", SAY_RENDEZVOUS, NULL, -1 },
+	{ "store based barrier", SAY_RENDEZVOUS, NULL, -1 },
 	{ "waiting for clients", SAY_RENDEZVOUS, NULL, -1 },
 	{ "while trying to connect to", SAY_RENDEZVOUS, NULL, -1 },
 	{ "client socket has failed to connect", SAY_RENDEZVOUS, NULL, -1 },

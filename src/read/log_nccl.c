@@ -85,6 +85,9 @@ static uint32_t device_in(struct log *g, const char *p, const char *end)
 	return testimony_name(g->t, name, (size_t)(s.p - name));
 }
 
+/* ibv_wc_status */
+enum { IBV_WC_WR_FLUSH = 5, IBV_WC_RETRY = 12, IBV_WC_RNR_RETRY = 13 };
+
 static void say_network(struct log *g, struct log_line *l, const char *p)
 {
 	struct saying t = saying_of(SAY_NETWORK_ERROR);
@@ -92,7 +95,9 @@ static void say_network(struct log *g, struct log_line *l, const char *p)
 
 	t.value = completion_error(p, l->end);
 	t.what = device_in(g, p, l->end);
-	if (text_has(p, l->end, "sync event") || text_has(p, l->end, "sync fatal event"))
+	/* whoever finds the other side unreachable tells of the link, not of himself */
+	if (text_has(p, l->end, "sync event") || text_has(p, l->end, "sync fatal event") ||
+	    t.value == IBV_WC_WR_FLUSH || t.value == IBV_WC_RETRY || t.value == IBV_WC_RNR_RETRY)
 		of_host.rank = of_host.local_rank = -1;
 	log_say(g, &of_host, &t);
 }
@@ -112,7 +117,11 @@ static enum log_took on_warn(struct log *g, struct log_line *l, const char *at,
 	const char *p = at + strlen(a->word);
 	struct saying t = saying_of(SAY_WARNING);
 
-	if (any_of(p, l->end, settings, ARRAY_SIZE(settings))) {
+	if (text_has(p, l->end, "shared memory segment")) {
+		t.kind = SAY_OUT_OF_MEMORY;
+		t.value = 1;
+		t.what = log_name(g, "shared memory");
+	} else if (any_of(p, l->end, settings, ARRAY_SIZE(settings))) {
 		t.kind = SAY_CONFIGURATION;
 		two_ranks(p, l->end, &t);
 	} else if (any_of(p, l->end, peer_lost, ARRAY_SIZE(peer_lost))) {

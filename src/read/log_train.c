@@ -291,6 +291,19 @@ static enum log_took on_epoch_step(struct log *g, struct log_line *l, const char
 	return LOG_TOOK;
 }
 
+/* "{'loss': 2.5, 'learning_rate': 1e-05, 'epoch': 0.03}": a step whose number is not told. */
+static enum log_took on_loss(struct log *g, struct log_line *l, const char *at,
+			     const struct log_anchor *a)
+{
+	(void)a;
+	if (l->end - l->text < 2 || memcmp(l->text, "{'", 2) || text_has(at, l->end, "'step'"))
+		return LOG_GO_ON;
+	g->t->steps++;
+	if (g->inner)
+		log_inner_outdated(g);
+	return LOG_GO_ON;
+}
+
 /* --- bars --- */
 
 bool progress_in_epoch(struct progress_line *p, int64_t done, int64_t total)
@@ -478,25 +491,16 @@ static enum log_took on_bar(struct log *g, struct log_line *l, const char *at,
 }
 
 const struct log_anchor log_train_anchors[] = {
-	{ "iteration", on_step, 0, NULL, 0 },
-	{ "step", on_step, 0, NULL, 0 },
-	{ "iter ", on_step, 0, NULL, 0 },
-	{ "iter:", on_step, 0, NULL, 0 },
-	{ "iter=", on_step, 0, NULL, 0 },
-	{ "batch ", on_step, 0, NULL, 0 },
-	{ "epoch", on_epoch_step, 0, NULL, 0 },
-	{ "it/s", on_bar, 0, NULL, 0 },
-	{ "s/it", on_bar, 0, NULL, 0 },
-	{ "examples/s", on_bar, 0, NULL, 1 },
-	{ "files/s", on_bar, 0, NULL, 1 },
-	{ "docs/s", on_bar, 0, NULL, 1 },
-	{ "rows/s", on_bar, 0, NULL, 1 },
-	{ "lines/s", on_bar, 0, NULL, 1 },
-	{ "shards/s", on_bar, 0, NULL, 1 },
-	{ "tables/s", on_bar, 0, NULL, 1 },
-	{ "s/file", on_bar, 0, NULL, 1 },
-	{ "s/ba", on_bar, 0, NULL, 1 },
-	{ NULL, NULL, 0, NULL, 0 },
+	{ "iteration", on_step, 0, NULL, 0 }, { "step", on_step, 0, NULL, 0 },
+	{ "loss':", on_loss, 0, NULL, 0 },    { "iter ", on_step, 0, NULL, 0 },
+	{ "iter:", on_step, 0, NULL, 0 },     { "iter=", on_step, 0, NULL, 0 },
+	{ "batch ", on_step, 0, NULL, 0 },    { "epoch", on_epoch_step, 0, NULL, 0 },
+	{ "it/s", on_bar, 0, NULL, 0 },	      { "s/it", on_bar, 0, NULL, 0 },
+	{ "examples/s", on_bar, 0, NULL, 1 }, { "files/s", on_bar, 0, NULL, 1 },
+	{ "docs/s", on_bar, 0, NULL, 1 },     { "rows/s", on_bar, 0, NULL, 1 },
+	{ "lines/s", on_bar, 0, NULL, 1 },    { "shards/s", on_bar, 0, NULL, 1 },
+	{ "tables/s", on_bar, 0, NULL, 1 },   { "s/file", on_bar, 0, NULL, 1 },
+	{ "s/ba", on_bar, 0, NULL, 1 },	      { NULL, NULL, 0, NULL, 0 },
 };
 
 static uint64_t progress_lines(const struct testimony *t)
