@@ -226,6 +226,20 @@ static bool hung_before_the_end(const struct hang *h)
 				(!strcmp(what, "time limit") || !strcmp(what, "cancelled")));
 }
 
+/* The launcher was told to end, and nothing that was given says why. */
+static void judge_stopped(struct hang *h)
+{
+	struct breach *b;
+
+	if (h->breaches.n || !h->stopped || h->timed_out)
+		return;
+	b = breach_new(h, GROUND_FAILED);
+	b->cause = CAUSE_PREEMPTED;
+	b->detail = "by a signal to the launcher";
+	b->confidence = 0.5;
+	h->ended = true;
+}
+
 static void judge_standstill(struct hang *h)
 {
 	/* who is behind by PyTorch's report may wait elsewhere: dumps know better */
@@ -463,6 +477,7 @@ void judge_hang(const struct scene *scene, double min_impact, struct report *rep
 		h.ended &= !h.cancelled || !h.breaches.n;
 	}
 	judge_cancelled(&h);
+	judge_stopped(&h);
 	split_by_cause(&h);
 	for (size_t i = 0; i < h.breaches.n; i++)
 		find_cause(&h, &h.breaches.v[i]);

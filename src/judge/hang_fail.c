@@ -197,6 +197,9 @@ static void note_ends(struct hang *h)
 			continue;
 		}
 		h->monitors |= y->s.kind == SAY_HEARTBEAT;
+		h->peer_lost |= is_echo(y->s.kind);
+		if (y->s.kind == SAY_STOPPED && !strcmp(hang_name(h, y->s.what), "agent"))
+			h->stopped = y;
 		if (y->s.kind == SAY_CANCELLED && !h->cancelled)
 			h->cancelled = y;
 		if ((m && m->weight > 2 && y->s.kind != SAY_NETWORK_ERROR) ||
@@ -268,7 +271,7 @@ void breach_of_echoes(struct hang *h)
 		echoes += h->look[row].echo;
 		silent += !h->look[row].echo;
 	}
-	if (!echoes)
+	if (!h->peer_lost)
 		return;
 	named = echoes > 1 && silent && silent < echoes;
 	b = breach_new(h, GROUND_FAILED);
@@ -379,6 +382,8 @@ void breach_of_failures(struct hang *h)
 		*vec_push(&b->culprits) = row;
 	/* all ranks say the same: the code or the settings, no rank */
 	b->alike = alike && 2 * (alike + 1) > h->s->ranks.n;
+	if (b->alike)
+		b->culprits.n = 0;
 	if (alike && 2 * (alike + 1) > h->s->ranks.n && !first->first)
 		b->confidence = 0.7;
 	for (uint32_t i = 0; i < h->s->ranks.n; i++)

@@ -101,7 +101,9 @@ struct hang {
 	bool assumed_hang;	      /* one recording: that it hangs is assumed */
 	struct row_list early;	      /* they say that their epoch is over, the others go on */
 	int64_t last_step, total_steps;
-	int64_t waited_ms; /* as the watchdogs state it; -1 */
+	int64_t waited_ms;		    /* as the watchdogs state it; -1 */
+	bool peer_lost;			    /* somebody lost a peer, or its store */
+	const struct scene_saying *stopped; /* a launcher was ended itself; NULL */
 	const struct scene_saying *cancelled;
 	int64_t now_ns;	       /* the latest moment of what is sampled again and again; -1 */
 	int64_t save_began_ns; /* of the save that is not known to be over; -1 */

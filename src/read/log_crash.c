@@ -49,6 +49,7 @@ static const struct {
 	{ "RendezvousConnectionError", SAY_RENDEZVOUS, NULL, -1 },
 	{ "RendezvousClosedError", SAY_RENDEZVOUS, NULL, -1 },
 	{ "ConnectionResetError", SAY_PEER_LOST, NULL, -1 },
+	{ "SIGTERMException", SAY_STOPPED, NULL, 15 },
 	{ "ActorDiedError", SAY_PEER_LOST, NULL, -1 }, /* the driver's view of an actor's end */
 	{ "RayActorError", SAY_PEER_LOST, NULL, -1 },
 	{ "BrokenPipeError", SAY_PEER_LOST, NULL, -1 },
@@ -598,6 +599,96 @@ static enum log_took on_death_signal(struct log *g, struct log_line *l, const ch
 	return LOG_TOOK;
 }
 
+/* accelerate's: "Command '[..]' died with <Signals.SIGKILL: 9>." */
+static enum log_took on_died_with(struct log *g, struct log_line *l, const char *at,
+				  const struct log_anchor *a)
+{
+	struct saying t = saying_of(SAY_EXIT);
+	struct scan s = scan_of(at, l->end);
+
+	(void)a;
+	if (!scan_to(&s, ": ") || !scan_int(&s, &t.value))
+		return LOG_GO_ON;
+	t.value = -t.value;
+	log_say(g, l, &t);
+	return LOG_TOOK;
+}
+
+/* "Command '[..]' returned non-zero exit status 1." */
+static enum log_took on_non_zero(struct log *g, struct log_line *l, const char *at,
+				 const struct log_anchor *a)
+{
+	struct saying t = saying_of(SAY_EXIT);
+	struct scan s = scan_of(at + strlen(a->word), l->end);
+
+	scan_blanks(&s);
+	if (!text_has(l->text, at, "CalledProcessError") || !scan_int(&s, &t.value))
+		return LOG_GO_ON;
+	log_say(g, l, &t);
+	return LOG_TOOK;
+}
+
+/* Hydra's: "=   RANK 3 PID 22110 RUNNING AT gpu-1", then "=   KILLED BY SIGNAL: 9 (Killed)" */
+static enum log_took on_mpich_rank(struct log *g, struct log_line *l, const char *at,
+				   const struct log_anchor *a)
+{
+	struct scan head = scan_of(l->start, at), s = scan_of(at + strlen(a->word), l->end);
+
+	if (!scan_to(&head, "RANK ") || !scan_int(&head, &g->mpich.rank) ||
+	    !scan_to(&head, "PID ") || !scan_int(&head, &g->mpich.pid))
+		return LOG_GO_ON;
+	g->mpich.host = log_text(g, s.p, s.end);
+	g->mpich.inside = true;
+	return LOG_TOOK;
+}
+
+static enum log_took on_mpich_end(struct log *g, struct log_line *l, const char *at,
+				  const struct log_anchor *a)
+{
+	struct saying t = saying_of(SAY_EXIT);
+	struct scan s = scan_of(at + strlen(a->word), l->end);
+
+	scan_blanks(&s);
+	if (!g->mpich.inside || !scan_int(&s, &t.value))
+		return LOG_GO_ON;
+	g->mpich.inside = false;
+	t.value *= a->value;
+	t.rank = g->mpich.rank;
+	t.pid = g->mpich.pid;
+	t.host = g->mpich.host;
+	log_say(g, l, &t);
+	return LOG_TOOK;
+}
+
+/* "MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD" */
+static enum log_took on_mpi_abort(struct log *g, struct log_line *l, const char *at,
+				  const struct log_anchor *a)
+{
+	struct saying t = saying_of(SAY_EXIT);
+	struct scan s = scan_of(at + strlen(a->word), l->end);
+
+	if (!scan_int(&s, &t.rank) || !text_has(s.p, l->end, "MPI_COMM_WORLD"))
+		return LOG_GO_ON;
+	t.value = 1;
+	log_say(g, l, &t);
+	return LOG_TOOK;
+}
+
+/* glibc's last words: they stand alone in their line */
+static enum log_took on_heap(struct log *g, struct log_line *l, const char *at,
+			     const struct log_anchor *a)
+{
+	struct saying t = saying_of(SAY_FATAL);
+
+	(void)a;
+	if (at != l->text)
+		return LOG_GO_ON;
+	t.value = 6;
+	t.what = log_name(g, "heap corruption");
+	log_say(g, l, &t);
+	return LOG_TOOK;
+}
+
 /* "Killing subprocess 48040" */
 static enum log_took on_killing(struct log *g, struct log_line *l, const char *at,
 				const struct log_anchor *a)
@@ -644,7 +735,8 @@ static enum log_took on_shell(struct log *g, struct log_line *l, const char *at,
 		p--;
 	s = scan_of(p, at);
 	if (!text_has(l->start, p, ": line ") || !scan_int(&s, &t.pid))
-		if (at != l->text || at + strlen(a->word) < l->end)
+		if (at != l->text ||
+		    (at + strlen(a->word) < l->end && !text_has(at, l->end, "(core dumped)")))
 			return LOG_GO_ON;
 	t.value = a->value;
 	log_say(g, l, &t);
@@ -726,6 +818,18 @@ const struct log_anchor log_crash_anchors[] = {
 	{ "exited with ", on_exited, 0, NULL, 0 },
 	{ "exited on signal", on_exited, 0, NULL, 0 },
 	{ "command terminated with ", on_exited, 0, NULL, 0 },
+	{ "crashed with exit code", on_exited, 0, NULL, 0 },
+	{ "died with <signals.", on_died_with, 0, NULL, 0 },
+	{ "returned non-zero exit status", on_non_zero, 0, NULL, 0 },
+	{ "running at ", on_mpich_rank, 0, NULL, 0 },
+	{ "killed by signal:", on_mpich_end, 0, NULL, -1 },
+	{ "exit code:", on_mpich_end, 0, NULL, 1 },
+	{ "mpi_abort was invoked on rank ", on_mpi_abort, 0, NULL, 0 },
+	{ "free(): ", on_heap, 0, NULL, 0 },
+	{ "malloc(): ", on_heap, 0, NULL, 0 },
+	{ "double free or corruption", on_heap, 0, NULL, 0 },
+	{ "corrupted size vs. prev_size", on_heap, 0, NULL, 0 },
+	{ "symbol lookup error: ", on_words, SAY_CONFIGURATION, "libraries", -1 },
 	{ "exits with return code", on_exited, 0, NULL, 0 },
 	{ "killing subprocess ", on_killing, 0, NULL, 0 },
 	{ NULL, NULL, 0, NULL, 0 },

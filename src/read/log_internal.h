@@ -186,6 +186,11 @@ struct log {
 		bool root;
 		bool inside;
 	} elastic;
+	struct {
+		int64_t rank, pid;
+		uint32_t host;
+		bool inside;
+	} mpich;	      /* whose end is being told */
 	uint32_t thrown;      /* type in "terminate called after throwing .." */
 	bool step_terminated; /* srun said that it ends the step */
 	/* train */
