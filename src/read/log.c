@@ -95,8 +95,8 @@ static inline uint16_t word_row_at(const struct log_words *w, uint16_t row, cons
 static struct log_words *words_new(void)
 {
 	static const struct log_anchor *const lists[] = {
-		log_inner_anchors, log_save_anchors, log_train_anchors, log_host_anchors,
-		log_crash_anchors, log_nccl_anchors, log_c10d_anchors,
+		log_inner_anchors, log_save_anchors,   log_train_anchors, log_host_anchors,
+		log_crash_anchors, log_launch_anchors, log_nccl_anchors,  log_c10d_anchors,
 	};
 	struct log_words *w = xcalloc(1, sizeof(*w));
 

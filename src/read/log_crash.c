@@ -6,7 +6,6 @@
  * at a time as need be. What a message means stands in log_meaning.c; who was first and who is an
  * echo is not told here.
  */
-#include <signal.h>
 
 #include "read/log_internal.h"
 
@@ -144,8 +143,8 @@ static void traceback_close(struct log *g, struct log_traceback *tb)
 		struct saying again = tb->say;
 
 		/* NCCL's last error says more than that there was one. */
-		if (kind == SAY_EXCEPTION && log_classify(g, p, end, &again) &&
-		    again.kind != SAY_EXCEPTION)
+		if ((kind == SAY_EXCEPTION || kind == SAY_NETWORK_ERROR) &&
+		    log_classify(g, p, end, &again) && again.kind != SAY_EXCEPTION)
 			tb->say = again;
 		tb->say.text = log_text(g, p, end);
 		g->stats->events++;
@@ -534,215 +533,6 @@ static enum log_took on_summary_line(struct log *g, struct log_line *l, const ch
 	return LOG_TOOK;
 }
 
-/* --- other launchers --- */
-
-/*
- * "rank 5 (pid 27279) exited with signal 9", "process rank 3 with PID 12345 on node x exited on
- * signal 9", "exits with return code = -9", "Process 12 exited with code 1"
- */
-static enum log_took on_exited(struct log *g, struct log_line *l, const char *at,
-			       const struct log_anchor *a)
-{
-	struct scan s = scan_of(at, l->end), head = scan_of(l->text, at), q;
-	struct saying t = saying_of(SAY_EXIT);
-	int64_t v;
-
-	(void)a;
-
-	if (scan_to_any(&s, "signal")) {
-		scan_eat(&s, ":");
-		scan_blanks(&s);
-		if (!scan_int(&s, &v))
-			return LOG_GO_ON;
-		t.value = -v;
-	} else if (scan_to_any(&s, "code") || scan_to_any(&s, "status")) {
-		scan_eat(&s, ":");
-		scan_blanks(&s);
-		scan_eat(&s, "=");
-		scan_blanks(&s);
-		if (!scan_int(&s, &t.value))
-			return LOG_GO_ON;
-	} else {
-		return LOG_GO_ON;
-	}
-	q = head;
-	if (scan_to_any(&q, "rank ") && !text_has(head.p, q.p, "local"))
-		scan_int(&q, &t.rank);
-	q = head;
-	if (scan_to_any(&q, "pid")) {
-		scan_eat(&q, ":");
-		scan_blanks(&q);
-		scan_int(&q, &t.pid);
-	}
-	log_say(g, l, &t);
-	return LOG_TOOK;
-}
-
-/* "Received Signals.SIGTERM death signal, shutting down workers", "Received 15 death signal",
-   "SignalException: Process 310 got signal: 15": the launcher itself was ended */
-static enum log_took on_death_signal(struct log *g, struct log_line *l, const char *at,
-				     const struct log_anchor *a)
-{
-	struct saying t = saying_of(SAY_STOPPED);
-	struct scan s = scan_of(at + strlen(a->word), l->end);
-
-	if (!text_has(l->text, at, "eceived") && !text_has(l->text, at, "SignalException"))
-		return LOG_GO_ON;
-	scan_blanks(&s);
-	t.value = SIGTERM;
-	if (!scan_int(&s, &t.value) && text_has(l->text, at, "SIGHUP"))
-		t.value = SIGHUP;
-	else if (text_has(l->text, at, "SIGINT"))
-		t.value = SIGINT;
-	t.what = log_name(g, "agent");
-	log_say(g, l, &t);
-	return LOG_TOOK;
-}
-
-/* accelerate's: "Command '[..]' died with <Signals.SIGKILL: 9>." */
-static enum log_took on_died_with(struct log *g, struct log_line *l, const char *at,
-				  const struct log_anchor *a)
-{
-	struct saying t = saying_of(SAY_EXIT);
-	struct scan s = scan_of(at, l->end);
-
-	(void)a;
-	if (!scan_to(&s, ": ") || !scan_int(&s, &t.value))
-		return LOG_GO_ON;
-	t.value = -t.value;
-	log_say(g, l, &t);
-	return LOG_TOOK;
-}
-
-/* "Command '[..]' returned non-zero exit status 1." */
-static enum log_took on_non_zero(struct log *g, struct log_line *l, const char *at,
-				 const struct log_anchor *a)
-{
-	struct saying t = saying_of(SAY_EXIT);
-	struct scan s = scan_of(at + strlen(a->word), l->end);
-
-	scan_blanks(&s);
-	if (!text_has(l->text, at, "CalledProcessError") || !scan_int(&s, &t.value))
-		return LOG_GO_ON;
-	log_say(g, l, &t);
-	return LOG_TOOK;
-}
-
-/* Hydra's: "=   RANK 3 PID 22110 RUNNING AT gpu-1", then "=   KILLED BY SIGNAL: 9 (Killed)" */
-static enum log_took on_mpich_rank(struct log *g, struct log_line *l, const char *at,
-				   const struct log_anchor *a)
-{
-	struct scan head = scan_of(l->start, at), s = scan_of(at + strlen(a->word), l->end);
-
-	if (!scan_to(&head, "RANK ") || !scan_int(&head, &g->mpich.rank) ||
-	    !scan_to(&head, "PID ") || !scan_int(&head, &g->mpich.pid))
-		return LOG_GO_ON;
-	g->mpich.host = log_text(g, s.p, s.end);
-	g->mpich.inside = true;
-	return LOG_TOOK;
-}
-
-static enum log_took on_mpich_end(struct log *g, struct log_line *l, const char *at,
-				  const struct log_anchor *a)
-{
-	struct saying t = saying_of(SAY_EXIT);
-	struct scan s = scan_of(at + strlen(a->word), l->end);
-
-	scan_blanks(&s);
-	if (!g->mpich.inside || !scan_int(&s, &t.value))
-		return LOG_GO_ON;
-	g->mpich.inside = false;
-	t.value *= a->value;
-	t.rank = g->mpich.rank;
-	t.pid = g->mpich.pid;
-	t.host = g->mpich.host;
-	log_say(g, l, &t);
-	return LOG_TOOK;
-}
-
-/* "MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD" */
-static enum log_took on_mpi_abort(struct log *g, struct log_line *l, const char *at,
-				  const struct log_anchor *a)
-{
-	struct saying t = saying_of(SAY_EXIT);
-	struct scan s = scan_of(at + strlen(a->word), l->end);
-
-	if (!scan_int(&s, &t.rank) || !text_has(s.p, l->end, "MPI_COMM_WORLD"))
-		return LOG_GO_ON;
-	t.value = 1;
-	log_say(g, l, &t);
-	return LOG_TOOK;
-}
-
-/* glibc's last words: they stand alone in their line */
-static enum log_took on_heap(struct log *g, struct log_line *l, const char *at,
-			     const struct log_anchor *a)
-{
-	struct saying t = saying_of(SAY_FATAL);
-
-	(void)a;
-	if (at != l->text)
-		return LOG_GO_ON;
-	t.value = 6;
-	t.what = log_name(g, "heap corruption");
-	log_say(g, l, &t);
-	return LOG_TOOK;
-}
-
-/* "Killing subprocess 48040" */
-static enum log_took on_killing(struct log *g, struct log_line *l, const char *at,
-				const struct log_anchor *a)
-{
-	struct scan s = scan_of(at + strlen(a->word), l->end);
-	struct saying t = saying_of(SAY_STOPPED);
-
-	if (!scan_int(&s, &t.pid))
-		return LOG_GO_ON;
-	t.value = 15;
-	log_say(g, l, &t);
-	return LOG_TOOK;
-}
-
-/* "Worker IP address: 10.1.2.3 Worker port: 10258 Worker PID: 1008813 Worker exit type: .." */
-static enum log_took on_worker(struct log *g, struct log_line *l, const char *at,
-			       const struct log_anchor *a)
-{
-	struct scan s = scan_of(at + strlen(a->word), l->end), head = scan_of(l->text, at), ip;
-	struct saying t = saying_of(SAY_EXIT);
-
-	if (!scan_int(&s, &t.pid))
-		return LOG_GO_ON;
-	if (scan_to(&head, "IP address: ")) {
-		for (ip = head; head.p < head.end && *head.p != ' '; head.p++)
-			;
-		t.host = testimony_name(g->t, ip.p, (size_t)(head.p - ip.p));
-	}
-	log_say(g, l, &t);
-	return LOG_TOOK;
-}
-
-/* "slurm_script: line 28:  8156 Killed    python3 main.py", as a shell says it; or only "Killed" */
-static enum log_took on_shell(struct log *g, struct log_line *l, const char *at,
-			      const struct log_anchor *a)
-{
-	struct saying t = saying_of(SAY_EXIT);
-	const char *p = at;
-	struct scan s;
-
-	while (p > l->start && p[-1] == ' ')
-		p--;
-	while (p > l->start && is_digit(p[-1]))
-		p--;
-	s = scan_of(p, at);
-	if (!text_has(l->start, p, ": line ") || !scan_int(&s, &t.pid))
-		if (at != l->text ||
-		    (at + strlen(a->word) < l->end && !text_has(at, l->end, "(core dumped)")))
-			return LOG_GO_ON;
-	t.value = a->value;
-	log_say(g, l, &t);
-	return LOG_TOOK;
-}
-
 const struct log_anchor log_crash_anchors[] = {
 	{ "traceback (most recent call last)", on_traceback, 0, NULL, 0 },
 	{ "runtimeerror", on_exception, 0, NULL, 0 },
@@ -783,10 +573,6 @@ const struct log_anchor log_crash_anchors[] = {
 	{ "fatal python error:", on_words, SAY_FATAL, "fatal Python error", -1 },
 	{ "caught signal 11", on_words, SAY_FATAL, "segmentation fault", 11 },
 	{ "caught signal 7", on_words, SAY_FATAL, "bus error", 7 },
-	{ "killed", on_shell, 0, NULL, -9 },
-	{ "terminated", on_shell, 0, NULL, -15 },
-	{ "aborted", on_shell, 0, NULL, -6 },
-	{ "worker pid: ", on_worker, 0, NULL, 0 },
 	{ "actordiederror", on_exception, 0, NULL, 0 },
 	{ "rayactorerror", on_exception, 0, NULL, 0 },
 	{ "segmentation fault", on_words, SAY_FATAL, "segmentation fault", 11 },
@@ -812,25 +598,7 @@ const struct log_anchor log_crash_anchors[] = {
 	{ "exitcode  :", on_summary_line, 0, NULL, 'e' },
 	{ "will restart worker group", on_words, SAY_RESTART, NULL, -1 },
 	{ "restarting worker group", on_words, SAY_RESTART, NULL, -1 },
-	{ "death signal", on_death_signal, SAY_STOPPED, NULL, 0 },
-	{ "got signal:", on_death_signal, SAY_STOPPED, NULL, 0 },
 	{ "received sigterm", on_words, SAY_STOPPED, NULL, 15 },
-	{ "exited with ", on_exited, 0, NULL, 0 },
-	{ "exited on signal", on_exited, 0, NULL, 0 },
-	{ "command terminated with ", on_exited, 0, NULL, 0 },
-	{ "crashed with exit code", on_exited, 0, NULL, 0 },
-	{ "died with <signals.", on_died_with, 0, NULL, 0 },
-	{ "returned non-zero exit status", on_non_zero, 0, NULL, 0 },
-	{ "running at ", on_mpich_rank, 0, NULL, 0 },
-	{ "killed by signal:", on_mpich_end, 0, NULL, -1 },
-	{ "exit code:", on_mpich_end, 0, NULL, 1 },
-	{ "mpi_abort was invoked on rank ", on_mpi_abort, 0, NULL, 0 },
-	{ "free(): ", on_heap, 0, NULL, 0 },
-	{ "malloc(): ", on_heap, 0, NULL, 0 },
-	{ "double free or corruption", on_heap, 0, NULL, 0 },
-	{ "corrupted size vs. prev_size", on_heap, 0, NULL, 0 },
 	{ "symbol lookup error: ", on_words, SAY_CONFIGURATION, "libraries", -1 },
-	{ "exits with return code", on_exited, 0, NULL, 0 },
-	{ "killing subprocess ", on_killing, 0, NULL, 0 },
 	{ NULL, NULL, 0, NULL, 0 },
 };

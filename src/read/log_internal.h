@@ -230,7 +230,8 @@ struct log_anchor {
 	int64_t value;
 };
 extern const struct log_anchor log_c10d_anchors[], log_nccl_anchors[], log_crash_anchors[],
-    log_host_anchors[], log_train_anchors[], log_save_anchors[], log_inner_anchors[];
+    log_host_anchors[], log_train_anchors[], log_save_anchors[], log_inner_anchors[],
+    log_launch_anchors[];
 
 /* --- log_prefix.c --- */
 
