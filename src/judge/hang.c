@@ -256,6 +256,8 @@ static void judge_standstill(struct hang *h)
 		breach_of_silence(h);
 	if (!names_someone(h))
 		breach_of_setup(h);
+	if (!names_someone(h) && !h->timed_out)
+		breach_of_monitors(h);
 	if (!names_someone(h))
 		breach_of_places(h);
 	if (names_someone(h)) {

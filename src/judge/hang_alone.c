@@ -82,6 +82,28 @@ void breach_of_silence(struct hang *h)
 			*vec_push(spoke[row] ? &b->victims : &b->culprits) = row;
 }
 
+/* --- heartbeat monitors --- */
+
+/* A few processes were ended by their own monitors, because nothing in them moved any more. */
+void breach_of_monitors(struct hang *h)
+{
+	struct breach *b;
+	size_t n = 0;
+
+	for (uint32_t row = 0; row < h->s->ranks.n; row++)
+		n += h->look[row].monitored;
+	if (!n || 2 * n > h->s->ranks.n)
+		return;
+	h->ended = false; /* it hung before it was ended */
+	b = breach_new(h, GROUND_REPORTED);
+	b->confidence = 0.6;
+	for (uint32_t row = 0; row < h->s->ranks.n; row++)
+		if (h->look[row].monitored)
+			*vec_push(&b->culprits) = row;
+		else if (h->s->ranks.v[row].witnesses)
+			*vec_push(&b->victims) = row;
+}
+
 /* --- a group that is not set up --- */
 
 /* All wait for what one rank was to give them, and that one says nothing. The numbers in these

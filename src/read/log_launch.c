@@ -40,6 +40,9 @@ static enum log_took on_exited(struct log *g, struct log_line *l, const char *at
 	q = head;
 	if (scan_to_any(&q, "rank ") && !text_has(head.p, q.p, "local"))
 		scan_int(&q, &t.rank);
+	q = head; /* in the command line that DeepSpeed repeats */
+	if (scan_to(&q, "--local_rank="))
+		scan_int(&q, &t.local_rank);
 	q = head;
 	if (scan_to_any(&q, "pid")) {
 		scan_eat(&q, ":");

@@ -30,6 +30,7 @@ static const char *const network[] = {
 
 static const char *const settings[] = {
 	"Duplicate GPU detected",
+	"shared memory segment",
 	"Mismatched NCCL version",
 	"no socket interface found",
 	"Unsupported NCCL",
@@ -117,11 +118,7 @@ static enum log_took on_warn(struct log *g, struct log_line *l, const char *at,
 	const char *p = at + strlen(a->word);
 	struct saying t = saying_of(SAY_WARNING);
 
-	if (text_has(p, l->end, "shared memory segment")) {
-		t.kind = SAY_OUT_OF_MEMORY;
-		t.value = 1;
-		t.what = log_name(g, "shared memory");
-	} else if (any_of(p, l->end, settings, ARRAY_SIZE(settings))) {
+	if (any_of(p, l->end, settings, ARRAY_SIZE(settings))) {
 		t.kind = SAY_CONFIGURATION;
 		two_ranks(p, l->end, &t);
 	} else if (any_of(p, l->end, peer_lost, ARRAY_SIZE(peer_lost))) {
