@@ -382,7 +382,8 @@ void breach_of_failures(struct hang *h)
 		*vec_push(&b->culprits) = row;
 	/* all ranks say the same: the code or the settings, no rank */
 	b->alike = alike && 2 * (alike + 1) > h->s->ranks.n;
-	if (b->alike)
+	/* the launcher's choice among all means nothing */
+	if (10 * (alike + 1) >= 9 * h->s->ranks.n && alike)
 		b->culprits.n = 0;
 	if (alike && 2 * (alike + 1) > h->s->ranks.n && !first->first)
 		b->confidence = 0.7;

@@ -53,15 +53,15 @@ static enum log_took on_exited(struct log *g, struct log_line *l, const char *at
 	return LOG_TOOK;
 }
 
-/* "Received Signals.SIGTERM death signal, shutting down workers", "Received 15 death signal",
-   "SignalException: Process 310 got signal: 15": the launcher itself was ended */
+/* "Received Signals.SIGTERM death signal, shutting down workers", "Received 15 death signal": the
+   launcher itself was ended */
 static enum log_took on_death_signal(struct log *g, struct log_line *l, const char *at,
 				     const struct log_anchor *a)
 {
 	struct saying t = saying_of(SAY_STOPPED);
 	struct scan s = scan_of(at + strlen(a->word), l->end);
 
-	if (!text_has(l->text, at, "eceived") && !text_has(l->text, at, "SignalException"))
+	if (!text_has(l->text, at, "eceived"))
 		return LOG_GO_ON;
 	scan_blanks(&s);
 	t.value = SIGTERM;
@@ -224,7 +224,6 @@ const struct log_anchor log_launch_anchors[] = {
 	{ "aborted", on_shell, 0, NULL, -6 },
 	{ "worker pid: ", on_worker, 0, NULL, 0 },
 	{ "death signal", on_death_signal, SAY_STOPPED, NULL, 0 },
-	{ "got signal:", on_death_signal, SAY_STOPPED, NULL, 0 },
 	{ "exited with ", on_exited, 0, NULL, 0 },
 	{ "exited on signal", on_exited, 0, NULL, 0 },
 	{ "command terminated with ", on_exited, 0, NULL, 0 },
