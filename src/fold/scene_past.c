@@ -224,8 +224,9 @@ static void find_old_runs(const struct scene *s, struct past *past)
 		    (!newest || past[i].end_ns > newest->end_ns))
 			newest = &past[i];
 	for (size_t i = 0; newest && i < s->files.n; i++)
-		past[i].old_attempt |=
-		    past[i].end_ns && past[i].end_ns < newest->begin_ns - OUTLIVED_NS;
+		past[i].old_attempt |= past[i].end_ns &&
+				       past[i].end_ns < newest->begin_ns - OUTLIVED_NS &&
+				       !zones_apart(newest->end_ns - past[i].end_ns);
 }
 
 static void find_turns(const struct scene *s, struct past *past)
