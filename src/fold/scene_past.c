@@ -204,6 +204,14 @@ static void find_attempts(const struct scene *s, struct past *past)
 
 /* --- the end --- */
 
+/* One job by two clocks: it begins and ends by as many half hours apart. */
+static bool is_shifted(const struct past *a, const struct past *b)
+{
+	int64_t end = b->end_ns - a->end_ns;
+
+	return zones_apart(end) && llabs(b->begin_ns - a->begin_ns - end) < ZONE_GRAIN_NS;
+}
+
 /* Of logs of which one ends before the other begins the older is of another job, or of a run that
    was started again. */
 static void find_old_runs(const struct scene *s, struct past *past)
@@ -226,7 +234,7 @@ static void find_old_runs(const struct scene *s, struct past *past)
 	for (size_t i = 0; newest && i < s->files.n; i++)
 		past[i].old_attempt |= past[i].end_ns &&
 				       past[i].end_ns < newest->begin_ns - OUTLIVED_NS &&
-				       !zones_apart(newest->end_ns - past[i].end_ns);
+				       !is_shifted(&past[i], newest);
 }
 
 static void find_turns(const struct scene *s, struct past *past)
