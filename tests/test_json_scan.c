@@ -143,6 +143,19 @@ static enum json_copied copy_text(const char *text, size_t window, struct buf *o
 	return r;
 }
 
+/* Behind an escaped quote and a comma stand the string's end and a key that begins with a colon. */
+static void text_between_two_strings_is_no_key(void **state)
+{
+	static const char text[] = "{\n \"a\": {\n  \"b\": \"x\\\" ,\"\n },\n \":c\": 1\n}";
+	struct buf out = { 0 };
+	unsigned found;
+
+	(void)state;
+	assert_int_equal(copy_text(text, JSON_WINDOW_MIN, &out, &found), JSON_COPIED);
+	assert_int_equal(found, 0);
+	buf_done(&out);
+}
+
 static void copy_of_sound_text_is_equal(void **state)
 {
 	(void)state;
@@ -501,6 +514,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(skip_ends_where_jansson_ends),
+		cmocka_unit_test(text_between_two_strings_is_no_key),
 		cmocka_unit_test(copy_of_sound_text_is_equal),
 		cmocka_unit_test(damage_is_mended),
 		cmocka_unit_test(fast_way_refuses_stray_quotes),

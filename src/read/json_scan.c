@@ -88,9 +88,12 @@ static bool key_is_at(const char *p, const char *end, bool unseen)
 		return unseen;
 	if (*p != '"')
 		return false;
-	for (p++; p < end && *p != '"'; p++)
+	for (p++; p < end && *p != '"'; p++) {
+		if ((unsigned char)*p < ' ') /* what lies between two strings, not a key */
+			return false;
 		if (*p == '\\')
 			p++;
+	}
 	if (p >= end)
 		return unseen;
 	p = space_end(p + 1, end);
