@@ -185,7 +185,6 @@ static void line_begin(struct log *g, struct log_line *l, const char *start, con
 		.local_rank = -1,
 		.pid = -1,
 		.gpu = -1,
-		.task = -1,
 		.time_ns = -1,
 	};
 	if (memchr(start, '\033', (size_t)(end - start)))

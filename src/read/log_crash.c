@@ -391,16 +391,9 @@ static enum log_took on_watchdog_end(struct log *g, struct log_line *l, const ch
 static enum log_took on_words(struct log *g, struct log_line *l, const char *at,
 			      const struct log_anchor *a)
 {
-	struct saying s = saying_of(a->kind);
-
-	(void)at;
 	if (g->exception_line == l->number) /* the exception has said it */
 		return LOG_GO_ON;
-	s.value = a->value;
-	if (a->what)
-		s.what = log_name(g, a->what);
-	log_say(g, l, &s);
-	return LOG_TOOK;
+	return log_on_words(g, l, at, a);
 }
 
 /* Errors of the GPU, a peer or memory that stand in a line of their own kind. */

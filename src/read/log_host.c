@@ -266,9 +266,8 @@ static enum log_took on_segfault(struct log *g, struct log_line *l, const char *
 	return LOG_TOOK;
 }
 
-/* Words that say it all. */
-static enum log_took on_words(struct log *g, struct log_line *l, const char *at,
-			      const struct log_anchor *a)
+enum log_took log_on_words(struct log *g, struct log_line *l, const char *at,
+			   const struct log_anchor *a)
 {
 	struct saying t = saying_of(a->kind);
 
@@ -299,26 +298,27 @@ const struct log_anchor log_host_anchors[] = {
 	{ "srun: error: ", on_srun, 0, NULL, 0 },
 	{ "srun: terminating", on_terminating, 0, NULL, 0 },
 	{ "cancelled at", on_cancelled, 0, NULL, 0 },
-	{ "oom_kill event", on_words, SAY_OUT_OF_MEMORY, "host memory", 1 },
-	{ "oom-kill event", on_words, SAY_OUT_OF_MEMORY, "host memory", 1 },
+	{ "oom_kill event", log_on_words, SAY_OUT_OF_MEMORY, "host memory", 1 },
+	{ "oom-kill event", log_on_words, SAY_OUT_OF_MEMORY, "host memory", 1 },
 	{ "nvrm: xid", on_xid, 0, NULL, 0 },
 	{ "fallen off the bus", on_off_bus, 0, NULL, 0 },
 	{ "rankid:", on_ascend, 0, NULL, 0 },
 	{ "not received the notify record from remote rank", on_notify, 0, NULL, 0 },
-	{ "getting socket times out", on_words, SAY_RENDEZVOUS, NULL, -1 },
-	{ "gpu reset begin", on_words, SAY_GPU_ERROR, "GPU reset", -1 },
+	{ "getting socket times out", log_on_words, SAY_RENDEZVOUS, NULL, -1 },
+	{ "gpu reset begin", log_on_words, SAY_GPU_ERROR, "GPU reset", -1 },
 	{ "out of memory: kill", on_oom, 0, NULL, 0 },
 	{ "mlx5_core ", on_mlx, 0, NULL, 0 },
 	{ "segfault at ", on_segfault, 0, NULL, 0 },
 	{ "blocked for more than ", on_blocked, 0, NULL, 0 },
-	{ "oomkilled", on_words, SAY_OUT_OF_MEMORY, "host memory", 1 },
-	{ "the node was low on resource", on_words, SAY_CANCELLED, "evicted", -1 },
-	{ "preempted by ", on_words, SAY_CANCELLED, "preempted", -1 },
-	{ "term_runlimit: ", on_words, SAY_CANCELLED, "time limit", -1 },
-	{ "term_memlimit: ", on_words, SAY_OUT_OF_MEMORY, "host memory", 1 },
-	{ "pbs: job killed: walltime", on_words, SAY_CANCELLED, "time limit", -1 },
-	{ "orte has lost communication with a remote daemon", on_words, SAY_NODE_FAILED, NULL, -1 },
-	{ "node is not ready", on_words, SAY_NODE_FAILED, NULL, -1 },
-	{ "nodenotready", on_words, SAY_NODE_FAILED, NULL, -1 },
+	{ "oomkilled", log_on_words, SAY_OUT_OF_MEMORY, "host memory", 1 },
+	{ "the node was low on resource", log_on_words, SAY_CANCELLED, "evicted", -1 },
+	{ "preempted by ", log_on_words, SAY_CANCELLED, "preempted", -1 },
+	{ "term_runlimit: ", log_on_words, SAY_CANCELLED, "time limit", -1 },
+	{ "term_memlimit: ", log_on_words, SAY_OUT_OF_MEMORY, "host memory", 1 },
+	{ "pbs: job killed: walltime", log_on_words, SAY_CANCELLED, "time limit", -1 },
+	{ "orte has lost communication with a remote daemon", log_on_words, SAY_NODE_FAILED, NULL,
+	  -1 },
+	{ "node is not ready", log_on_words, SAY_NODE_FAILED, NULL, -1 },
+	{ "nodenotready", log_on_words, SAY_NODE_FAILED, NULL, -1 },
 	{ NULL, NULL, 0, NULL, 0 },
 };

@@ -16,6 +16,7 @@
 
 #include "read/gpu_metric.h"
 #include "read/log_internal.h"
+#include "read/power.h"
 #include "read/power_table.h"
 #include "read/stack_lines.h"
 
@@ -39,15 +40,9 @@ static struct log_inner *inner_of(struct log *g)
 /* Tasks of srun --label stand for hosts, as in files of stacks and tables. */
 static uint32_t host_of(struct log *g, const struct log_line *l)
 {
-	char text[32];
-	int n;
-
 	if (l->host.p)
 		return testimony_name(g->t, l->host.p, scan_left(&l->host));
-	if (l->task < 0)
-		return NO_ID;
-	n = snprintf(text, sizeof(text), "task %" PRId64, l->task);
-	return testimony_name(g->t, text, (size_t)n);
+	return l->task.p ? power_label_host(g->t, l->task.p, scan_left(&l->task)) : NO_ID;
 }
 
 static struct stack_speaker speaker_of(struct log *g, const struct log_line *l)

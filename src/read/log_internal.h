@@ -116,7 +116,7 @@ struct log_line {
 	int64_t rank;	    /* by a prefix that is sure: [rank3]: */
 	int64_t local_rank; /* [default3]: */
 	int64_t pid, gpu;
-	int64_t task;		       /* "3: " of srun --label */
+	struct scan task;	       /* "3" of srun --label; p == NULL: none */
 	struct scan host;	       /* p == NULL: none */
 	struct scan rank_at, stamp_at; /* where rank and time_ns stand, if in digits of their own */
 	int64_t time_ns;	       /* -1: none; below: see log_time_yearless */
@@ -285,6 +285,12 @@ void log_nccl_done(struct log *g);
 /* Is the line part of a traceback that is open? */
 bool log_crash_continues(struct log *g, struct log_line *l);
 void log_crash_done(struct log *g);
+
+/* --- log_host.c --- */
+
+/* Words that say it all: a row's kind, what and value. */
+enum log_took log_on_words(struct log *g, struct log_line *l, const char *at,
+			   const struct log_anchor *a);
 
 /* --- log_inner.c --- */
 

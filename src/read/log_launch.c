@@ -153,15 +153,7 @@ static enum log_took on_mpi_abort(struct log *g, struct log_line *l, const char 
 static enum log_took on_heap(struct log *g, struct log_line *l, const char *at,
 			     const struct log_anchor *a)
 {
-	struct saying t = saying_of(SAY_FATAL);
-
-	(void)a;
-	if (at != l->text)
-		return LOG_GO_ON;
-	t.value = 6;
-	t.what = log_name(g, "heap corruption");
-	log_say(g, l, &t);
-	return LOG_TOOK;
+	return at == l->text ? log_on_words(g, l, at, a) : LOG_GO_ON;
 }
 
 /* "Killing subprocess 48040" */
@@ -234,10 +226,10 @@ const struct log_anchor log_launch_anchors[] = {
 	{ "killed by signal:", on_mpich_end, 0, NULL, -1 },
 	{ "exit code:", on_mpich_end, 0, NULL, 1 },
 	{ "mpi_abort was invoked on rank ", on_mpi_abort, 0, NULL, 0 },
-	{ "free(): ", on_heap, 0, NULL, 0 },
-	{ "malloc(): ", on_heap, 0, NULL, 0 },
-	{ "double free or corruption", on_heap, 0, NULL, 0 },
-	{ "corrupted size vs. prev_size", on_heap, 0, NULL, 0 },
+	{ "free(): ", on_heap, SAY_FATAL, "heap corruption", 6 },
+	{ "malloc(): ", on_heap, SAY_FATAL, "heap corruption", 6 },
+	{ "double free or corruption", on_heap, SAY_FATAL, "heap corruption", 6 },
+	{ "corrupted size vs. prev_size", on_heap, SAY_FATAL, "heap corruption", 6 },
 	{ "exits with return code", on_exited, 0, NULL, 0 },
 	{ "killing subprocess ", on_killing, 0, NULL, 0 },
 	{ NULL, NULL, 0, NULL, 0 },

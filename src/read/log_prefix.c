@@ -507,7 +507,7 @@ static void eat_separators(struct log_line *l, struct scan *s)
 
 static bool eat_number(struct log *g, struct log_line *l, struct scan *s)
 {
-	struct scan q = *s;
+	struct scan q = *s, task;
 	int64_t v, ns;
 
 	if (log_stamp(g, &q, &ns)) {
@@ -517,10 +517,11 @@ static bool eat_number(struct log *g, struct log_line *l, struct scan *s)
 		eat_separators(l, s);
 		return true;
 	}
+	task = q;
 	/* "3: " of srun --label: a task; "1234:" of grep -n */
 	if (scan_digits(&q, &v) && v < 1000000 && scan_eat(&q, ":") && q.p < q.end &&
 	    !is_digit(*q.p)) {
-		l->task = v;
+		l->task = (struct scan){ task.p, q.p - 1 };
 		*s = q;
 		return true;
 	}
