@@ -46,7 +46,7 @@ static bool parse_number(const char **text, int64_t *ret)
 	return true;
 }
 
-static int compare_values(const void *a, const void *b)
+int ranges_compare(const void *a, const void *b)
 {
 	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
 
@@ -82,7 +82,7 @@ int ranges_parse(const char *text, int64_t **ret, size_t *ret_n, struct error *r
 		if (*p++ != ',')
 			goto bad;
 	}
-	qsort(all.v, all.n, sizeof(*all.v), compare_values);
+	qsort(all.v, all.n, sizeof(*all.v), ranges_compare);
 	for (size_t i = 0; i < all.n; i++)
 		if (!distinct || all.v[i] != all.v[distinct - 1])
 			all.v[distinct++] = all.v[i];
@@ -94,7 +94,7 @@ bad:
 	return error_set(reterr, -EINVAL, "\"%.60s\" is no set of numbers such as 0-7,9", text);
 }
 
-bool ranges_has(const int64_t *values, size_t n, int64_t value)
+size_t ranges_lower(const int64_t *values, size_t n, int64_t value)
 {
 	size_t low = 0, high = n;
 
@@ -106,5 +106,12 @@ bool ranges_has(const int64_t *values, size_t n, int64_t value)
 		else
 			high = middle;
 	}
-	return low < n && values[low] == value;
+	return low;
+}
+
+bool ranges_has(const int64_t *values, size_t n, int64_t value)
+{
+	size_t at = ranges_lower(values, n, value);
+
+	return at < n && values[at] == value;
 }

@@ -4,6 +4,7 @@
  * groups with their members, then what logs, stacks and power add to them.
  */
 #include "fold/scene_inside.h"
+#include "base/ranges.h"
 
 #include <stdio.h>
 
@@ -46,13 +47,6 @@ uint32_t scene_signature(struct building *b, const struct intern *from, const st
 	return (uint32_t)s->signatures.n - 1;
 }
 
-static int by_value(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 int64_t *ranks_of_text(const char *text, size_t *ret_n)
 {
 	VEC(int64_t) v = { 0 };
@@ -76,7 +70,7 @@ int64_t *ranks_of_text(const char *text, size_t *ret_n)
 			*vec_push(&v) = r;
 	}
 	if (v.n)
-		qsort(v.v, v.n, sizeof(*v.v), by_value);
+		qsort(v.v, v.n, sizeof(*v.v), ranges_compare);
 	for (size_t i = 0; i < v.n; i++)
 		if (!kept || v.v[kept - 1] != v.v[i])
 			v.v[kept++] = v.v[i];
@@ -206,7 +200,7 @@ static void build_ranks(struct building *b)
 			free(ranks);
 		}
 	if (set.v.n)
-		qsort(set.v.v, set.v.n, sizeof(*set.v.v), by_value);
+		qsort(set.v.v, set.v.n, sizeof(*set.v.v), ranges_compare);
 	if (world < 0 && set.v.n) {
 		world = MAX(set.v.v[set.v.n - 1] + 1, counted_world(b));
 		s->world_assumed = true;
@@ -238,7 +232,7 @@ void scene_build(struct scene *s, const struct standings *st, const struct scene
 {
 	struct building b = { .s = s, .st = st, .parts = parts, .n = n };
 
-	*s = (struct scene){ .world_size = -1, .recorded_ns = -1 };
+	*s = (struct scene){ .world_size = -1, .last_step_ns = -1, .recorded_ns = -1 };
 	b.signature = xmalloc((st->signatures.n + 1) * sizeof(*b.signature));
 	b.group = xmalloc((st->groups.n + 1) * sizeof(*b.group));
 	memset(b.signature, 0xff, (st->signatures.n + 1) * sizeof(*b.signature));

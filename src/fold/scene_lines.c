@@ -195,7 +195,6 @@ void build_lines(struct building *b)
 
 	for (size_t i = 0; i < b->n; i++) {
 		const struct testimony *t = b->parts[i].t;
-
 		size_t said = b->s->sayings.n, progress = b->s->progress.n;
 
 		if (b->parts[i].view || !(t->sayings.n || t->progress.n || t->status.n))

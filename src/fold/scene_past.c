@@ -21,36 +21,32 @@
 #define ZONE_MOST      28			    /* 14 hours */
 #define ZONE_GRAIN_NS  (150 * (int64_t)1000000000)
 
-/* What the job showed last, of all its logs. */
-struct latest {
-	int64_t ns, three_steps_ns;
-	bool
-	    trouble; /* logs of ranks tell of any: then the kernel's clock may be of another zone */
-};
-
 static bool is_trouble(enum saying_kind k)
 {
 	return k < SAY_HELLO;
 }
 
-static struct latest latest_of(const struct scene *s)
+static void find_last_step(struct scene *s)
 {
-	struct latest last = { -1, 0, false };
-
 	for (size_t i = 0; i < s->progress.n; i++) {
 		const struct log_progress *p = &s->progress.v[i].p;
 		int64_t steps = p->last_step - p->first_step;
 
-		if (p->last_ns <= last.ns || p->first_ns <= 0 || steps <= 0)
+		if (p->last_ns <= s->last_step_ns || p->first_ns <= 0 || steps <= 0)
 			continue;
-		last.ns = p->last_ns;
-		last.three_steps_ns = OUTLIVED_STEPS * ((p->last_ns - p->first_ns) / steps);
+		s->last_step_ns = p->last_ns;
+		s->step_ns = (p->last_ns - p->first_ns) / steps;
 	}
+}
+
+/* Do logs of ranks tell of any trouble? Then the kernel's clock may be of another zone. */
+static bool any_trouble(const struct scene *s)
+{
 	for (size_t i = 0; i < s->sayings.n; i++)
-		last.trouble |=
-		    is_trouble(s->sayings.v[i].s.kind) &&
-		    (s->files.v[s->sayings.v[i].file]->steps || s->sayings.v[i].s.rank >= 0);
-	return last;
+		if (is_trouble(s->sayings.v[i].s.kind) &&
+		    (s->files.v[s->sayings.v[i].file]->steps || s->sayings.v[i].s.rank >= 0))
+			return true;
+	return false;
 }
 
 /* What processes say that leave one after the other, when all is done; some with an exit code. */
@@ -99,7 +95,7 @@ static bool steps_behind(const struct testimony *t, const struct scene_saying *y
 }
 
 static bool outlived(const struct scene *s, const struct past *past, const struct scene_saying *y,
-		     struct latest last)
+		     bool trouble)
 {
 	const struct testimony *t = s->files.v[y->file];
 	int64_t later;
@@ -110,11 +106,11 @@ static bool outlived(const struct scene *s, const struct past *past, const struc
 		return true;
 	if (y->s.steps_at >= 0 && t->steps)
 		return steps_behind(t, y);
-	if (y->s.last_ns <= 0 || last.ns <= 0)
+	if (y->s.last_ns <= 0 || s->last_step_ns <= 0)
 		return false;
-	later = last.ns - y->s.last_ns;
-	return later > MAX(last.three_steps_ns, OUTLIVED_NS) &&
-	       (!zones_apart(later) || !last.trouble);
+	later = s->last_step_ns - y->s.last_ns;
+	return later > MAX(OUTLIVED_STEPS * s->step_ns, OUTLIVED_NS) &&
+	       (!zones_apart(later) || !trouble);
 }
 
 static bool is_end(const struct scene_saying *y)
@@ -129,14 +125,14 @@ struct ends {
 	bool nameless;
 };
 
-static struct ends ends_of(const struct scene *s, const struct past *past, struct latest last)
+static struct ends ends_of(const struct scene *s, const struct past *past, bool trouble)
 {
 	struct ends e = { xcalloc((size_t)MAX(s->world_size, 0) + 1, sizeof(bool)), false };
 
 	for (size_t i = 0; i < s->sayings.n; i++) {
 		const struct scene_saying *y = &s->sayings.v[i];
 
-		if (!is_end(y) || outlived(s, past, y, last))
+		if (!is_end(y) || outlived(s, past, y, trouble))
 			continue;
 		if (y->s.rank >= 0 && y->s.rank < s->world_size)
 			e.rank[y->s.rank] = true;
@@ -273,30 +269,31 @@ static void say_past(struct scene *s, size_t n)
 }
 
 static bool is_past(const struct scene *s, const struct past *past, const struct ends *ends,
-		    const struct scene_saying *y, struct latest last)
+		    const struct scene_saying *y, bool trouble)
 {
 	const struct past *f = &past[y->file];
 
 	if (is_of_leaving(y->s.kind) && f->done && y->s.line > f->done)
 		return true;
-	return is_trouble(y->s.kind) && outlived(s, past, y, last) && !ended(ends, past, y);
+	return is_trouble(y->s.kind) && outlived(s, past, y, trouble) && !ended(ends, past, y);
 }
 
 void drop_past(struct building *b)
 {
 	struct scene *s = b->s;
-	struct latest last = latest_of(s);
+	bool trouble = any_trouble(s);
 	_cleanup_free_ struct past *past = xcalloc(s->files.n + 1, sizeof(*past));
 	size_t kept = 0, dropped = 0;
 	struct ends ends;
 
+	find_last_step(s);
 	find_attempts(s, past);
 	find_turns(s, past);
 	find_old_runs(s, past);
-	ends = ends_of(s, past, last);
+	ends = ends_of(s, past, trouble);
 	for (size_t i = 0; i < s->sayings.n; i++) {
 		const struct scene_saying *y = &s->sayings.v[i];
-		bool gone = is_past(s, past, &ends, y, last);
+		bool gone = is_past(s, past, &ends, y, trouble);
 
 		if (y->s.kind == SAY_TIMEOUT)
 			*(gone ? &past[y->file].waited : &past[y->file].waits) = true;

@@ -373,6 +373,12 @@ static void verdict(struct hang *h)
 	h->r->verdict = crash ? VERDICT_CRASHED : VERDICT_HUNG;
 }
 
+void rows_append(struct row_list *to, const struct row_list *from)
+{
+	for (size_t i = 0; i < from->n; i++)
+		*vec_push(to) = from->v[i];
+}
+
 /* Places in which all stand and nobody is named are one finding. */
 static void join_stuck(struct hang *h)
 {
@@ -389,8 +395,7 @@ static void join_stuck(struct hang *h)
 			continue;
 		}
 		*vec_push(&h->breaches.v[first].groups) = b->group;
-		for (size_t k = 0; k < b->victims.n; k++)
-			*vec_push(&h->breaches.v[first].victims) = b->victims.v[k];
+		rows_append(&h->breaches.v[first].victims, &b->victims);
 		breach_drop(h, i--);
 	}
 }
@@ -432,16 +437,10 @@ static void join_absent(struct hang *h)
 		to = &h->breaches.v[first];
 		if (b->failure != to->failure)
 			continue;
-		for (size_t k = 0; k < b->culprits.n; k++)
-			*vec_push(&to->culprits) = b->culprits.v[k];
-		for (size_t k = 0; k < b->victims.n; k++)
-			*vec_push(&to->victims) = b->victims.v[k];
+		rows_append(&to->culprits, &b->culprits);
+		rows_append(&to->victims, &b->victims);
 		to->confidence = fmin(to->confidence, b->confidence);
 		breach_drop(h, i--);
-	}
-	if (first != SIZE_MAX) {
-		rows_settle(&h->breaches.v[first].culprits);
-		rows_settle(&h->breaches.v[first].victims);
 	}
 }
 

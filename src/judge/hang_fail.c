@@ -346,12 +346,16 @@ static void blame_node(struct breach *b, const struct row_list *rows)
 	size_t kept = 0;
 
 	b->culprits.n = 0;
-	for (size_t i = 0; i < rows->n; i++)
-		*vec_push(&b->culprits) = rows->v[i];
+	rows_append(&b->culprits, rows);
 	for (size_t i = 0; i < b->victims.n; i++)
 		if (b->victims.v[i] < rows->v[0] || b->victims.v[i] > rows->v[rows->n - 1])
 			b->victims.v[kept++] = b->victims.v[i];
 	b->victims.n = kept;
+}
+
+static bool all_but_few(size_t n, size_t all)
+{
+	return 10 * n >= 9 * all;
 }
 
 /* The first, and those who failed by the same words in the same second, before the launcher's
@@ -378,15 +382,13 @@ void breach_of_failures(struct hang *h)
 	b->confidence = first->first ? 0.9 : 0.8;
 	for (size_t i = 0; i < h->failures.n; i++)
 		alike += &h->failures.v[i] != first && same_words(&h->failures.v[i], first);
-	if (row != NO_ID && (first->first || 2 * (alike + 1) <= h->s->ranks.n || !alike))
-		*vec_push(&b->culprits) = row;
-	/* all ranks say the same: the code or the settings, no rank */
+	/* most ranks say the same: the code or the settings, no rank */
 	b->alike = alike && 2 * (alike + 1) > h->s->ranks.n;
-	/* the launcher's choice among all means nothing */
-	if (10 * (alike + 1) >= 9 * h->s->ranks.n && alike)
-		b->culprits.n = 0;
-	if (alike && 2 * (alike + 1) > h->s->ranks.n && !first->first)
+	if (b->alike && !first->first)
 		b->confidence = 0.7;
+	/* the launcher's choice counts among most, and means nothing among all */
+	if (row != NO_ID && (!b->alike || (first->first && !all_but_few(alike + 1, h->s->ranks.n))))
+		*vec_push(&b->culprits) = row;
 	for (uint32_t i = 0; i < h->s->ranks.n; i++)
 		if (i != row && h->s->ranks.v[i].witnesses)
 			*vec_push(&b->victims) = i;

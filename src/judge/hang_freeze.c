@@ -6,6 +6,7 @@
  * random: only a rhythm that chance would not make, in steps or in time, is a finding. What the log
  * itself states to be a save or an evaluation is no part of it, and a save is named as what it is.
  */
+#include "base/ranges.h"
 #include "base/stats.h"
 #include "judge/hang_internal.h"
 
@@ -51,13 +52,6 @@ struct freeze {
 	bool whole_line; /* stall_ms is of all of its steps; else it may be of one, taken for all */
 };
 
-static int by_step(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 static void look_at_stated(const struct scene *s, struct stated *st)
 {
 	for (size_t i = 0; i < s->sayings.n; i++) {
@@ -73,26 +67,17 @@ static void look_at_stated(const struct scene *s, struct stated *st)
 			*plain = MAX(*plain, y->count);
 	}
 	if (st->saves.n)
-		qsort(st->saves.v, st->saves.n, sizeof(int64_t), by_step);
+		qsort(st->saves.v, st->saves.n, sizeof(int64_t), ranges_compare);
 	if (st->evaluations.n)
-		qsort(st->evaluations.v, st->evaluations.n, sizeof(int64_t), by_step);
+		qsort(st->evaluations.v, st->evaluations.n, sizeof(int64_t), ranges_compare);
 }
 
 /* Was one stated between the line before the stall and the one behind it? */
 static bool stated_at(const struct steps *v, const struct log_stall *g, int64_t line_steps)
 {
-	int64_t from = g->step - line_steps - 1;
-	size_t low = 0, high = v->n;
+	size_t at = ranges_lower(v->v, v->n, g->step - line_steps - 1);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (v->v[middle] < from)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < v->n && v->v[low] <= g->step + 1;
+	return at < v->n && v->v[at] <= g->step + 1;
 }
 
 enum stall_kind { STALL_OPEN, STALL_SAVE, STALL_EVALUATION };

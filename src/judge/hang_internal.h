@@ -149,6 +149,7 @@ void breach_of_monitors(struct hang *h);
 void breach_of_counts(struct hang *h);
 void breach_of_stacks(struct hang *h);
 void breach_of_power(struct hang *h);
+int64_t gpus_read_ns(const struct hang *h); /* the latest sample of power; -1 */
 /* hang_cause.c */
 void find_cause(struct hang *h, struct breach *b);
 void split_by_cause(struct hang *h);
@@ -171,5 +172,6 @@ void write_tables(struct hang *h);
 void weigh_absence(struct hang *h);
 bool node_failed(const struct hang *h, uint32_t row); /* by the scheduler's words */
 void breach_drop(struct hang *h, size_t i);
+void rows_append(struct row_list *to, const struct row_list *from); /* hang.c */
 struct breach *breach_new(struct hang *h, enum ground ground);
 const char *hang_ranks(struct hang *h, const uint32_t *rows, size_t n); /* "0-2,4" */

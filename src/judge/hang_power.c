@@ -143,10 +143,9 @@ void look_at_power(struct hang *h)
 	}
 }
 
-/* The GPUs were read long after the last step of which the log gives the time. */
-static bool no_step_since(const struct hang *h)
+int64_t gpus_read_ns(const struct hang *h)
 {
-	int64_t read = -1, step = -1, usual = 0;
+	int64_t read = -1;
 
 	for (size_t i = 0; i < h->s->gpus.n; i++) {
 		const struct gpu_series *g = h->s->gpus.v[i].series;
@@ -154,16 +153,16 @@ static bool no_step_since(const struct hang *h)
 		if (g->n_samples)
 			read = MAX(read, g->samples[g->n_samples - 1].time_ns);
 	}
-	for (size_t i = 0; i < h->s->progress.n; i++) {
-		const struct log_progress *p = &h->s->progress.v[i].p;
+	return read;
+}
 
-		if (p->last_ns <= step || p->first_ns <= 0 || p->last_step <= p->first_step)
-			continue;
-		step = p->last_ns;
-		usual = (p->last_ns - p->first_ns) / (p->last_step - p->first_step);
-	}
-	return step > 0 && read > 0 && read - step > MAX(SPIN_STEPS * usual, SPIN_NS) &&
-	       read - step < SPIN_MOST_NS;
+/* The GPUs were read long after the last step of which the log gives the time. */
+static bool no_step_since(const struct hang *h)
+{
+	int64_t read = gpus_read_ns(h), since = read - h->s->last_step_ns;
+
+	return h->s->last_step_ns > 0 && read > 0 &&
+	       since > MAX(SPIN_STEPS * h->s->step_ns, SPIN_NS) && since < SPIN_MOST_NS;
 }
 
 void breach_of_power(struct hang *h)

@@ -195,13 +195,7 @@ void look_at_saves(struct hang *h)
  */
 void look_at_now(struct hang *h)
 {
-	h->now_ns = -1;
-	for (size_t i = 0; i < h->s->gpus.n; i++) {
-		const struct gpu_series *g = h->s->gpus.v[i].series;
-
-		if (g->n_samples)
-			h->now_ns = MAX(h->now_ns, g->samples[g->n_samples - 1].time_ns);
-	}
+	h->now_ns = gpus_read_ns(h);
 	for (size_t i = 0; i < h->s->counts.n; i++)
 		h->now_ns = MAX(h->now_ns, h->s->counts.v[i].time_ns);
 }

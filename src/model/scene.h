@@ -146,6 +146,8 @@ struct scene {
 	uint32_t n_dumps, n_recordings;
 	bool gloo;		/* dumps of Gloo: no send and recv in them */
 	enum scene_moved moved; /* between the recordings of dumps, or of RAS */
+	int64_t last_step_ns;	/* by the stamps of logs; -1 */
+	int64_t step_ns;	/* what a step took in the log that shows it; 0 */
 	int64_t recorded_ns;	/* newest time of the last recording; -1 */
 	bool folded;		/* a log leaves out equal lines of other ranks */
 	bool any;		/* there is evidence of where ranks stand */

@@ -41,19 +41,12 @@ const char *plural(uint64_t n, const char *one, const char *many)
 	return n == 1 ? one : many;
 }
 
-static int by_number(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 /* Ascending and each once, whatever the rows were. */
 static size_t in_order(int64_t *v, size_t n)
 {
 	size_t kept = 0;
 
-	qsort(v, n, sizeof(*v), by_number);
+	qsort(v, n, sizeof(*v), ranges_compare);
 	for (size_t i = 0; i < n; i++)
 		if (!kept || v[kept - 1] != v[i])
 			v[kept++] = v[i];
