@@ -390,7 +390,7 @@ void breach_of_failures(struct hang *h)
 	if (row != NO_ID && (!b->alike || (first->first && !all_but_few(alike + 1, h->s->ranks.n))))
 		*vec_push(&b->culprits) = row;
 	for (uint32_t i = 0; i < h->s->ranks.n; i++)
-		if (i != row && h->s->ranks.v[i].witnesses)
+		if ((i != row || !b->culprits.n) && h->s->ranks.v[i].witnesses)
 			*vec_push(&b->victims) = i;
 	if (is_one_node(h, first, &node))
 		blame_node(b, &node);

@@ -260,6 +260,16 @@ static const char *host_of(struct hang *h, uint32_t row)
 	return h->s->ranks.v[row].host == NO_ID ? NULL : hang_name(h, h->s->ranks.v[row].host);
 }
 
+/* A program that ends with a code of its own has met an error of its own, whatever it was. */
+static bool is_own_code(const struct breach *b)
+{
+	const struct failure *f = b->failure;
+
+	return b->cause == CAUSE_DEAD_RANK && f &&
+	       (f->said->s.kind == SAY_EXIT || f->said->s.kind == SAY_FIRST_FAILURE) &&
+	       f->said->s.value > 0 && f->said->s.value < 128;
+}
+
 static void advise(struct hang *h, struct finding *f, const struct breach *b)
 {
 	uint32_t row = b->culprits.n ? b->culprits.v[0] : NO_ID;
@@ -292,6 +302,12 @@ static void advise(struct hang *h, struct finding *f, const struct breach *b)
 		    report_printf(h->r, "%sdmesg -T | grep -iE 'oom|killed process'", on);
 		break;
 	case CAUSE_DEAD_RANK:
+		if (is_own_code(b)) {
+			*vec_push(&f->next) = "read what that process itself wrote last, on its "
+					      "standard error: it ended with an error of its own";
+			break;
+		}
+		/* fallthrough */
 	case CAUSE_GPU_ERROR:
 		*vec_push(&f->next) =
 		    report_printf(h->r, "%sdmesg -T | grep -iE 'oom|killed process|xid|mce'", on);
@@ -381,16 +397,6 @@ static bool is_programs_xid(const struct hang *h, const struct breach *b)
 		if (programs[i] == xid)
 			return true;
 	return false;
-}
-
-/* A program that ends with a code of its own has met an error of its own, whatever it was. */
-static bool is_own_code(const struct breach *b)
-{
-	const struct failure *f = b->failure;
-
-	return b->cause == CAUSE_DEAD_RANK && f &&
-	       (f->said->s.kind == SAY_EXIT || f->said->s.kind == SAY_FIRST_FAILURE) &&
-	       f->said->s.value > 0 && f->said->s.value < 128;
 }
 
 static const char *action_of(const struct hang *h, const struct breach *b)
