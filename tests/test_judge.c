@@ -335,6 +335,38 @@ static void judge_sets_warm_up_aside(void **state)
 	made_done(&m);
 }
 
+/* All ranks alike get slower at a step. On CPUs that others use too, a few steps prove nothing. */
+static void judge_calls_a_job_slower_that_all_ranks_share(void **state)
+{
+	static const struct {
+		uint64_t steps, since;
+		bool cpu;
+		size_t faults;
+	} jobs[] = { { 8, 5, false, 1 }, { 8, 5, true, 0 },  { 8, 4, true, 0 },	 { 13, 7, true, 1 },
+		     { 13, 9, true, 0 }, { 14, 4, true, 1 }, { 60, 30, true, 1 } };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(jobs); i++) {
+		struct work w[RANKS_MAX];
+		const struct finding *f;
+		struct made m;
+
+		made_new(&m, 4);
+		m.job.cpu_job = jobs[i].cpu;
+		for (uint64_t t = 0; t < jobs[i].steps; t++) {
+			made_even(&m, t, w, t < jobs[i].since ? 100 : 160);
+			made_play(&m, t, w);
+		}
+		f = made_finish(&m, jobs[i].faults);
+		assert_int_equal(m.report.findings.n, 1); /* it is always said */
+		assert_int_equal(m.report.findings.v[0].culprits.n, 0);
+		assert_int_equal(m.report.findings.v[0].windows.v[0].first_step, jobs[i].since);
+		if (f)
+			assert_int_equal(f->cause, CAUSE_UNKNOWN);
+		made_done(&m);
+	}
+}
+
 static void judge_of_one_rank_blames_nobody(void **state)
 {
 	struct work w[RANKS_MAX] = { 0 };
@@ -479,6 +511,7 @@ int main(void)
 		cmocka_unit_test(judge_blames_nobody_for_work_that_moves),
 		cmocka_unit_test(judge_takes_a_silent_writer_before_a_barrier_for_a_save),
 		cmocka_unit_test(judge_sets_warm_up_aside),
+		cmocka_unit_test(judge_calls_a_job_slower_that_all_ranks_share),
 		cmocka_unit_test(judge_of_one_rank_blames_nobody),
 		cmocka_unit_test(judge_of_two_steps_names_whom_all_waited_for),
 		cmocka_unit_test(judge_counts_a_pairing_that_contradicts_itself),

@@ -15,6 +15,8 @@
 #define TRANSFERS_ROSE	 1.2  /* after over before, of all transfers together */
 #define REGRESSION_NOTE	 1.1  /* after over before */
 #define REGRESSION_FAULT 1.25
+#define SPLITS_LEAST                                                                               \
+	1000 /* so many ways to pick the slow steps: that they are the last is no chance */
 
 /* Warm-up: the first steps, while all ranks' own work is far above what it is later. */
 void job_set_aside(struct judge *j)
@@ -183,6 +185,22 @@ static bool transfers_rose(const struct judge *j, const uint32_t *at, size_t n, 
 	       fabs(bytes[1] / steps[1] / (bytes[0] / steps[0]) - 1) < 0.05;
 }
 
+/* In how many ways could as many steps as lie behind `split` have been the slow ones? */
+static double ways_to_split(size_t n, size_t split)
+{
+	double ways = 1;
+
+	for (size_t k = 1; k <= MIN(split, n - split); k++)
+		ways *= (double)(n - k + 1) / (double)k;
+	return ways;
+}
+
+/* CPUs are shared, with strangers too, and a few steps in a row then are slow by chance. */
+static bool is_lasting(const struct judge *j, size_t n, size_t split)
+{
+	return !j->job->cpu_job || ways_to_split(n, split) >= SPLITS_LEAST;
+}
+
 /* L1: the job got slower since a step and nobody was named for it. */
 static void report_regression(struct judge *j, struct report *report)
 {
@@ -210,7 +228,7 @@ static void report_regression(struct judge *j, struct report *report)
 	e.base_ns = before;
 	e.mass_ns = e.saved_ns;
 	e.windows = 1;
-	e.strength = after > REGRESSION_FAULT * before ? 1 : 0;
+	e.strength = after > REGRESSION_FAULT * before && is_lasting(j, n, split) ? 1 : 0;
 	if (transfers_rose(j, at, n, split, &e.ratio))
 		e.cause = CAUSE_COMM_LINK;
 	entry_report(j, report, &e);
