@@ -57,10 +57,10 @@ gcc_release() {
 clang_build() {
 	configure build-check-clang clang --buildtype=release && ninja -C build-check-clang
 }
-# The fuzz targets are built here too, and their corpora are among the tests.
+# The corpora of the fuzz targets are among the tests.
 sanitized() {
 	configure build-check-asan clang -Db_sanitize=address,undefined -Db_lundef=false \
-		-Dfuzzers=true -Doptimization=1 &&
+		-Doptimization=1 &&
 		ninja -C build-check-asan &&
 		ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 \
 			UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
@@ -69,7 +69,7 @@ sanitized() {
 }
 threads() {
 	configure build-check-tsan clang -Db_sanitize=thread -Db_lundef=false -Doptimization=1 &&
-		ninja -C build-check-tsan &&
+		ninja -C build-check-tsan lockstep tests/test_pool &&
 		TSAN_OPTIONS=halt_on_error=1 meson test -C build-check-tsan --no-rebuild \
 			--suite threads --print-errorlogs --timeout-multiplier 4
 }

@@ -33,6 +33,13 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 MIB = 1 << 20
 
 
+LESS = 1  # of what comes by the thousand, where a sanitizer watches: there every step is looked at, and costs
+
+
+def many(n):
+    return n // LESS
+
+
 class Want:
     """What must hold; the defaults are those of a job of which one file is hurt."""
 
@@ -167,12 +174,12 @@ def unsorted_events(base, folder):
 
 
 def a_million_names(base, folder):
-    hurt(base, folder, with_event(base, ',\n'.join(kernel_event(name=f'"kernel_{i}"', ts=str(i)) for i in range(300000))))
+    hurt(base, folder, with_event(base, ',\n'.join(kernel_event(name=f'"kernel_{i}"', ts=str(i)) for i in range(many(300000)))))
     return Want(alive=(0, 1, 2), says=(), memory=400 * MIB)
 
 
 def a_hundred_thousand_step_marks(base, folder):
-    marks = ',\n'.join(kernel_event(cat='"user_annotation"', name=f'"ProfilerStep#{i}"', ts=str(1000 * i), dur='900') for i in range(100000))
+    marks = ',\n'.join(kernel_event(cat='"user_annotation"', name=f'"ProfilerStep#{i}"', ts=str(1000 * i), dur='900') for i in range(many(100000)))
     hurt(base, folder, with_event(base, marks))
     return Want(alive=(0, 1, 2), says=(), memory=400 * MIB)
 
@@ -220,7 +227,7 @@ def groups_by_the_hundred_thousand(base, folder):
         events = [mark_event(1, 10, 2000000)]
         events += [kernel_event(name='"ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)"', ts=str(20 + 10 * i), dur='5',
                                 args=f'{{"stream": 7, "correlation": {i}, "Collective name": "allreduce", "Process Group Name": "g{i}", "Group size": 2}}')
-                   for i in range(100000)]
+                   for i in range(many(100000))]
         write(os.path.join(folder, f'rank{r}.json'), trace_of(r, 2, events))
     return Want(alive=(0, 1), says=(), memory=400 * MIB)
 
@@ -449,11 +456,12 @@ def two_jobs_of_the_same_size(base, folder):
 
 def many_small_files(base, folder):
     """12,960 of them with 1,024 descriptors."""
-    for r in range(12960):
+    n = many(12960)
+    for r in range(n):
         mark = kernel_event(cat='"user_annotation"', name='"ProfilerStep#1"', ts='10.0', dur='900.0', args='{}')
         write(os.path.join(folder, f'rank{r}.json'),
-              f'{{"schemaVersion": 1, "distributedInfo": {{"backend": "nccl", "rank": {r}, "world_size": 12960}}, "traceEvents": [{mark}, {kernel_event(ts="20.0")}]}}')
-    return Want(alive=range(12960), says=(), memory=64 * MIB + 12960 * MIB // 8, seconds=60,
+              f'{{"schemaVersion": 1, "distributedInfo": {{"backend": "nccl", "rank": {r}, "world_size": {n}}}, "traceEvents": [{mark}, {kernel_event(ts="20.0")}]}}')
+    return Want(alive=range(n), says=(), memory=64 * MIB + n * MIB // 8, seconds=60,
                 setup=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024)))
 
 
@@ -517,9 +525,9 @@ def archive_of_an_archive(base, folder):
 def archive_of_a_hundred_thousand_nothings(base, folder):
     base.put(folder)
     with tarfile.open(os.path.join(folder, 'job.tar.gz'), 'w:gz', compresslevel=1) as t:
-        for i in range(100000):
+        for i in range(many(100000)):
             t.addfile(tarfile.TarInfo(f'empty/{i}'))
-    return Want(says=('100000 files', 'empty/0'), lines=1, seconds=30)
+    return Want(says=(f'{many(100000)} files', 'empty/0'), lines=1, seconds=30)
 
 
 def folder_of_a_thousand_nothings(base, folder):
@@ -671,6 +679,7 @@ def faults_again(lockstep, folder, want, first):
 
 
 def main():
+    global LESS
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument('--lockstep', default=os.environ.get('LOCKSTEP', os.path.join(ROOT, 'build', 'lockstep')))
     p.add_argument('--long', action='store_true', help='also the cases that write gigabytes')
@@ -680,6 +689,7 @@ def main():
     lockstep, bad = os.path.abspath(args.lockstep), 0
     with open(lockstep, 'rb') as f:
         checked = b'__asan_init' in f.read()
+    LESS = 8 if checked else 1
     with tempfile.TemporaryDirectory(prefix='lockstep-bad-') as t:
         os.chmod(t, 0o755)
         base = Base(t)
