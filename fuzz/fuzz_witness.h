@@ -4,6 +4,7 @@
 #pragma once
 #include "fuzz_source.h"
 
+#include "read/log.h"
 #include "read/witness.h"
 
 static inline void fuzz_name(const struct testimony *t, uint32_t id)
@@ -73,6 +74,7 @@ static inline void fuzz_witness(fuzz_reader read, const char *path, const uint8_
 
 	fuzz_check(r < 0 ? !t && e.text[0] : t != NULL);
 	if (t) {
+		log_settle_years(&t, 1);
 		fuzz_entries(t);
 		fuzz_sayings(t);
 	}

@@ -113,6 +113,8 @@ static void hear(struct heard *h, const char *text, size_t len, const char *path
 
 	memset(h, 0, sizeof(*h));
 	h->status = log_read(in, path, &h->t, &h->stats, &h->error);
+	if (h->t)
+		log_settle_years(&h->t, 1);
 	input_free(in);
 }
 

@@ -337,6 +337,8 @@ static bool hear_shared(struct heard *h, const char *name)
 		return false;
 	}
 	h->status = log_read(in, path, &h->t, &h->stats, &h->error);
+	if (h->t)
+		log_settle_years(&h->t, 1);
 	input_free(in);
 	assert_int_equal(h->status, 0);
 	return true;

@@ -8,6 +8,7 @@
 #include "base/progress.h"
 #include "base/ranges.h"
 #include "read/fr.h"
+#include "read/log.h"
 #include "read/read.h"
 #include "show/clean.h"
 
@@ -430,14 +431,19 @@ static void merge_all(struct join *j, struct join_run *run)
 /* The scene's parts in the order of the survey; from here on they are the join's. */
 static void scene_all(struct join *j, struct join_run *run)
 {
+	VEC(struct testimony *) all = { 0 };
+
 	for (size_t i = 0; i < run->n_slots; i++)
 		for (size_t k = 0; k < run->slots[i].parts.n; k++) {
 			struct part *part = &run->slots[i].parts.v[k];
 
-			if (part->testimony)
-				*vec_push(&j->parts) =
-				    (struct scene_part){ part->testimony, part->view };
+			if (!part->testimony)
+				continue;
+			*vec_push(&j->parts) = (struct scene_part){ part->testimony, part->view };
+			*vec_push(&all) = part->testimony;
 		}
+	log_settle_years(all.v, all.n);
+	free(all.v);
 	scene_build(&j->scene, j->standings, j->parts.v, j->parts.n);
 }
 

@@ -6,6 +6,7 @@
  * of ranks inside groups are never taken for global ones.
  */
 #include "fold/scene_inside.h"
+#include "model/attempt.h"
 
 #include <stdio.h>
 
@@ -144,31 +145,48 @@ static void take_file(struct building *b, const struct testimony *t)
 
 /* By rank: nodes that have a file each whose name says so; the number then counts in the node. */
 struct claims {
-	const char **host; /* the first that does */
+	struct claim {
+		const char *host; /* the first that does: its name, or torchrun's folder there */
+		size_t len;
+	} * of;
 	bool *several;
 };
 
-static bool claims_rank(const struct scene *s, const struct testimony *t)
+/* Does the file's name say of which rank it is, and on which node? */
+static bool claims_rank(const struct scene *s, const struct testimony *t, struct claim *ret)
 {
-	return t->witness == WITNESS_LOG && t->rank >= 0 && t->rank < s->world_size &&
-	       t->host != NO_ID;
+	struct attempt a;
+
+	if (t->witness != WITNESS_LOG || t->rank < 0 || t->rank >= s->world_size)
+		return false;
+	ret->host = t->path == NO_ID ? "" : intern_get(&t->names, t->path);
+	if (t->host != NO_ID) {
+		ret->host = intern_get(&t->names, t->host);
+		ret->len = strlen(ret->host);
+		return true;
+	}
+	if (!attempt_of_path(ret->host, &a) || a.local_rank != t->rank)
+		return false;
+	ret->len = a.run_len;
+	return true;
 }
 
 static struct claims claims_of(const struct building *b)
 {
 	size_t n = (size_t)MAX(b->s->world_size, 0) + 1;
-	struct claims c = { xcalloc(n, sizeof(*c.host)), xcalloc(n, sizeof(bool)) };
+	struct claims c = { xcalloc(n, sizeof(*c.of)), xcalloc(n, sizeof(bool)) };
 
 	for (size_t i = 0; i < b->n; i++) {
 		const struct testimony *t = b->parts[i].t;
-		const char *host;
+		struct claim claim, *first;
 
-		if (!claims_rank(b->s, t))
+		if (!claims_rank(b->s, t, &claim))
 			continue;
-		host = intern_get(&t->names, t->host);
-		if (!c.host[t->rank])
-			c.host[t->rank] = host;
-		c.several[t->rank] |= strcmp(c.host[t->rank], host) != 0;
+		first = &c.of[t->rank];
+		if (!first->host)
+			*first = claim;
+		c.several[t->rank] |=
+		    first->len != claim.len || memcmp(first->host, claim.host, claim.len);
 	}
 	return c;
 }
@@ -196,14 +214,15 @@ void build_lines(struct building *b)
 	for (size_t i = 0; i < b->n; i++) {
 		const struct testimony *t = b->parts[i].t;
 		size_t said = b->s->sayings.n, progress = b->s->progress.n;
+		struct claim claim;
 
 		if (b->parts[i].view || !(t->sayings.n || t->progress.n || t->status.n))
 			continue;
 		take_file(b, t);
-		if (claims_rank(b->s, t) && claims.several[t->rank])
+		if (claims_rank(b->s, t, &claim) && claims.several[t->rank])
 			forget_rank(b->s, t, said, progress);
 	}
-	free(claims.host);
+	free(claims.of);
 	free(claims.several);
 }
 
@@ -235,7 +254,8 @@ static void tie_to_ranks(struct scene *s)
 			if (rank >= 0 || y->s.rank == s->files.v[y->file]->rank)
 				y->s.rank = rank;
 		}
-		if (y->s.rank < 0 && of_its_node(y->s.kind) && y->s.local_rank >= 0 && one_node(s))
+		if (y->s.rank < 0 && y->s.local_rank >= 0 &&
+		    (of_its_node(y->s.kind) || y->s.group == NO_ID) && one_node(s))
 			y->s.rank = y->s.local_rank;
 		y->row = scene_row(s, y->s.rank);
 		y->peer_row = scene_row(s, y->s.peer);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "fold/scene_inside.h"
+#include "model/attempt.h"
 
 #define OUTLIVED_STEPS 3   /* a rank ahead of the others may still show one or two */
 #define BUFFERED_STEPS 200 /* lines that 8 KB of a buffer do not hold */
@@ -151,22 +152,7 @@ static bool ended(const struct ends *e, const struct past *past, const struct sc
 
 /* --- attempts --- */
 
-/* torchrun's folders: RUN/attempt_1/3/stderr.log; -1: none. head: how long RUN is. */
-static int64_t attempt_of(const char *path, size_t *ret_head)
-{
-	const char *at = NULL, *next = path;
-	int64_t n = 0;
-
-	while ((next = strstr(next, "attempt_")))
-		at = next++;
-	if (!at || (at > path && at[-1] != '/') || at[8] < '0' || at[8] > '9')
-		return -1;
-	*ret_head = (size_t)(at - path);
-	for (at += 8; *at >= '0' && *at <= '9' && n < INT32_MAX; at++)
-		n = 10 * n + (*at - '0');
-	return n;
-}
-
+/* Of torchrun's folders a later attempt of the same run makes the earlier ones old. */
 static void find_attempts(const struct scene *s, struct past *past)
 {
 	struct newest {
@@ -180,25 +166,34 @@ static void find_attempts(const struct scene *s, struct past *past)
 		for (size_t i = 0; i < s->files.n; i++) {
 			const struct testimony *t = s->files.v[i];
 			const char *path = t->path == NO_ID ? "" : intern_get(&t->names, t->path);
-			size_t head = 0, at = 0;
-			int64_t attempt = attempt_of(path, &head);
+			struct attempt a;
+			size_t at = 0;
 
-			if (attempt < 0)
+			if (!attempt_of_path(path, &a))
 				continue;
-			while (at < runs.n &&
-			       (runs.v[at].head != head || memcmp(runs.v[at].run, path, head)))
+			while (at < runs.n && (runs.v[at].head != a.run_len ||
+					       memcmp(runs.v[at].run, path, a.run_len)))
 				at++;
 			if (at == runs.n)
-				*vec_push(&runs) = (struct newest){ path, head, attempt };
+				*vec_push(&runs) = (struct newest){ path, a.run_len, a.number };
 			if (!pass)
-				runs.v[at].attempt = MAX(runs.v[at].attempt, attempt);
+				runs.v[at].attempt = MAX(runs.v[at].attempt, a.number);
 			else
-				past[i].old_attempt = attempt < runs.v[at].attempt;
+				past[i].old_attempt = a.number < runs.v[at].attempt;
 		}
 	free(runs.v);
 }
 
 /* --- the end --- */
+
+/* slurm-4711.out: the job's number; -1. */
+static int64_t slurm_job(const struct testimony *t)
+{
+	const char *path = t->path == NO_ID ? "" : intern_get(&t->names, t->path);
+	const char *slash = strrchr(path, '/'), *at = strstr(slash ? slash : path, "slurm-");
+
+	return at && at[6] >= '0' && at[6] <= '9' ? strtoll(at + 6, NULL, 10) : -1;
+}
 
 /* One job by two clocks: it begins and ends by as many half hours apart. */
 static bool is_shifted(const struct past *a, const struct past *b)
@@ -213,6 +208,7 @@ static bool is_shifted(const struct past *a, const struct past *b)
 static void find_old_runs(const struct scene *s, struct past *past)
 {
 	const struct past *newest = NULL;
+	int64_t job = -1;
 
 	for (size_t i = 0; i < s->progress.n; i++) {
 		const struct log_progress *p = &s->progress.v[i].p;
@@ -225,12 +221,18 @@ static void find_old_runs(const struct scene *s, struct past *past)
 	}
 	for (size_t i = 0; i < s->files.n; i++)
 		if (past[i].end_ns && s->files.v[i]->steps >= OUTLIVED_STEPS &&
-		    (!newest || past[i].end_ns > newest->end_ns))
+		    (!newest || past[i].end_ns > newest->end_ns)) {
 			newest = &past[i];
-	for (size_t i = 0; newest && i < s->files.n; i++)
+			job = slurm_job(s->files.v[i]);
+		}
+	for (size_t i = 0; newest && i < s->files.n; i++) {
+		int64_t other = slurm_job(s->files.v[i]);
+		bool two_jobs = job >= 0 && other >= 0 && other != job;
+
 		past[i].old_attempt |= past[i].end_ns &&
 				       past[i].end_ns < newest->begin_ns - OUTLIVED_NS &&
-				       !is_shifted(&past[i], newest);
+				       (two_jobs || !is_shifted(&past[i], newest));
+	}
 }
 
 static void find_turns(const struct scene *s, struct past *past)

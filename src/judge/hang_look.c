@@ -191,6 +191,7 @@ static void look_at_farewells(struct hang *h)
 #define STEPS_LEAST	 20 /* of a shorter run any step is near the end */
 #define GOES_ON_LEAST_NS ((int64_t)1000000000)
 #define GOES_ON_MOST_NS	 ((int64_t)600 * 1000000000)
+#define ZONES_NS	 ((int64_t)27 * 3600 * 1000000000) /* no two clocks are so far apart */
 
 static bool near(int64_t at, int64_t total)
 {
@@ -210,9 +211,11 @@ static void look_at_progress(struct hang *h)
 		}
 		h->near_end |=
 		    near(p->p.last_step, p->p.total_steps) || near(p->p.epoch_at, p->p.epoch_steps);
-		/* Stamps have whole seconds at worst; what is further off is another time zone. */
+		/* Stamps have whole seconds at worst; what is further off is another time zone, or
+		   days later. */
 		if (h->s->recorded_ns > 0 && p->p.last_ns > h->s->recorded_ns + GOES_ON_LEAST_NS &&
-		    p->p.last_ns < h->s->recorded_ns + GOES_ON_MOST_NS)
+		    (p->p.last_ns < h->s->recorded_ns + GOES_ON_MOST_NS ||
+		     p->p.last_ns > h->s->recorded_ns + ZONES_NS))
 			h->goes_on = true;
 	}
 }

@@ -266,8 +266,10 @@ void write_tables(struct hang *h)
 		    h->s->n_dumps
 			? "nobody is behind in what was given, and one recording shows no progress"
 			: "what was given does not show who waits for whom";
-	else if (h->r->verdict == VERDICT_HEALTHY && (h->s->moved == MOVED_YES || h->goes_on))
+	else if (h->r->verdict == VERDICT_HEALTHY && h->s->moved == MOVED_YES)
 		h->r->headline = "it moves: operations were finished after the first recording";
+	else if (h->r->verdict == VERDICT_HEALTHY && h->goes_on)
+		h->r->headline = "it moves: steps or operations came after the first recording";
 	else if (h->saves_now)
 		h->r->headline =
 		    "a checkpoint is being saved and the others wait for it, as they did in "

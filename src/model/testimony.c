@@ -316,7 +316,7 @@ struct saying *testimony_say(struct testimony *t, const struct saying *s)
 		row->count++;
 		row->last_line = s->line;
 		row->steps_at = MAX(row->steps_at, s->steps_at);
-		row->last_ns = s->time_ns > 0 ? s->time_ns : row->last_ns;
+		row->last_ns = s->time_ns != -1 ? s->time_ns : row->last_ns;
 		return row;
 	}
 	if (t->sayings.n >= TESTIMONY_SAYINGS_MAX) {

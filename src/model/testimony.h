@@ -142,7 +142,7 @@ struct saying {
 	uint32_t host;
 	uint32_t what;	 /* a short name: an exception's type, a cause's word */
 	uint32_t text;	 /* the line's own words, cut at SAYING_TEXT_MAX, without prefix */
-	int64_t time_ns; /* as stamped, taken as UTC if it names no zone */
+	int64_t time_ns; /* as stamped, taken as UTC if it names no zone; -1: not stamped */
 	int64_t last_ns; /* of the last of its kind */
 	int64_t duration_ns;
 	int64_t steps_at; /* testimony.steps when it was said last; -1 */

@@ -698,7 +698,12 @@ static void log_close(struct log *g)
 	log_c10d_done(g);
 	log_nccl_done(g);
 	log_train_done(g);
-	log_times_settle(g);
+	for (size_t i = 0; i < g->t->sayings.n && g->year >= 0; i++) {
+		struct saying *s = &g->t->sayings.v[i];
+
+		s->time_ns = log_in_year(s->time_ns, g->year);
+		s->last_ns = log_in_year(s->last_ns, g->year);
+	}
 	free(g->timeouts);
 	free(g->partial);
 	free(g->joined);
@@ -721,13 +726,13 @@ int log_read(struct input *in, const char *path, struct testimony **ret, struct 
 	g->words = words_new();
 	g->scratch = xmalloc(LOG_LINE_MAX + LOG_PAD);
 	g->number = 1;
-	g->year = g->day_key = g->step = -1;
+	g->year = g->day_key = g->step = g->labels[0] = g->labels[1] = -1;
 	g->desync.rank = -1;
 	g->bar_total = -1;
 	g->thrown = NO_ID;
 	r = read_window(g, in, path, buf + LOG_PAD, reterr);
 	log_close(g);
-	log_rank_of_file(g->t, path);
+	log_rank_of_file(g, path);
 	log_inner_done(g);
 	if (r < 0)
 		testimony_free(g->t);

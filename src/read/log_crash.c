@@ -199,6 +199,8 @@ static enum log_took on_traceback(struct log *g, struct log_line *l, const char 
 			.state = TB_FRAMES,
 		};
 		tb->say = saying_of(SAY_EXCEPTION);
+		if (g->spawned_line && l->number == g->spawned_line + 1)
+			tb->say.rank = g->spawned; /* it is a launcher for one node */
 		if (scan_at(&head, "traceback :") && g->elastic.inside) { /* in the summary */
 			tb->say.rank = g->elastic.rank;
 			tb->indent = 2;
@@ -207,6 +209,21 @@ static enum log_took on_traceback(struct log *g, struct log_line *l, const char 
 		return LOG_TOOK;
 	}
 	g->t->dropped++;
+	return LOG_TOOK;
+}
+
+/* "-- Process 1 terminated with the following error:" */
+static enum log_took on_spawned(struct log *g, struct log_line *l, const char *at,
+				const struct log_anchor *a)
+{
+	struct scan s = scan_of(l->text, at);
+	int64_t v;
+
+	(void)a;
+	if (!scan_eat(&s, "-- Process ") || !scan_digits(&s, &v))
+		return LOG_GO_ON;
+	g->spawned = v;
+	g->spawned_line = l->number;
 	return LOG_TOOK;
 }
 
@@ -592,6 +609,13 @@ const struct log_anchor log_crash_anchors[] = {
 	{ "will restart worker group", on_words, SAY_RESTART, NULL, -1 },
 	{ "restarting worker group", on_words, SAY_RESTART, NULL, -1 },
 	{ "received sigterm", on_words, SAY_STOPPED, NULL, 15 },
+	/* argparse */
+	{ "error: unrecognized arguments", on_words, SAY_CONFIGURATION, "arguments", -1 },
+	{ "error: the following arguments are required", on_words, SAY_CONFIGURATION, "arguments",
+	  -1 },
+	{ "error: argument -", on_words, SAY_CONFIGURATION, "arguments", -1 },
+	/* torch.multiprocessing.spawn: of which of its processes the traceback that follows is */
+	{ "terminated with the following error", on_spawned, 0, NULL, 0 },
 	{ "symbol lookup error: ", on_words, SAY_CONFIGURATION, "libraries", -1 },
 	{ NULL, NULL, 0, NULL, 0 },
 };

@@ -119,7 +119,7 @@ struct log_line {
 	struct scan task;	       /* "3" of srun --label; p == NULL: none */
 	struct scan host;	       /* p == NULL: none */
 	struct scan rank_at, stamp_at; /* where rank and time_ns stand, if in digits of their own */
-	int64_t time_ns;	       /* -1: none; below: see log_time_yearless */
+	int64_t time_ns;	       /* -1: none; below: see log_yearless */
 	char level;		       /* 'I', 'W', 'E', 'F', 0: none said */
 	bool folded;		       /* Ray's "[repeated 46x across cluster]" */
 	bool ranked;		       /* [rank3]: stands in this line */
@@ -165,6 +165,9 @@ struct log {
 	struct log_line line;	 /* the one begun last, raw from here: */
 	const char *line_start, *line_end;
 	bool saw_ranked;	 /* some line says [rankN]: */
+	int64_t labels[2];	 /* the first of these, and one that differs; -1 */
+	int64_t spawned;	 /* the process of which torch.multiprocessing.spawn .. */
+	uint64_t spawned_line;	 /* .. will tell behind this line; 0 */
 	int64_t step;		 /* the highest since the steps went back last; -1 */
 	int64_t year;		 /* of the latest full stamp; -1 */
 	int64_t day_key, day_ns; /* the date converted last */
@@ -240,9 +243,15 @@ void log_prefix(struct log *g, struct log_line *l);
 void log_prefix_before(struct log *g, struct log_line *l, const char *at);
 /* "2026-11-29 21:31:49,123", "2026-11-29_21:31:50" and their like; -1. */
 bool log_stamp(struct log *g, struct scan *s, int64_t *ret_ns);
-/* A stamp without a year is kept as -2 - (ns since the start of a leap year) until
- * log_times_settle. */
-void log_times_settle(struct log *g);
+
+/* --- log_year.c --- */
+
+#define LOG_NS_PER_DAY (86400ll * 1000000000)
+
+/* A stamp without a year, as it is kept until the year is known: below -1. */
+int64_t log_yearless(int64_t month, int64_t day, int64_t clock_ns);
+/* Such a stamp in a year; -1: no year. Others stay. */
+int64_t log_in_year(int64_t ns, int64_t year);
 
 /* --- log.c --- */
 
@@ -310,7 +319,7 @@ bool log_classify(struct log *g, const char *p, const char *end, struct saying *
 /* --- log_rank.c --- */
 
 /* Sets the file's rank, and with it that of all lines that name none. */
-void log_rank_of_file(struct testimony *t, const char *path);
+void log_rank_of_file(struct log *g, const char *path);
 
 /* --- log_train.c --- */
 

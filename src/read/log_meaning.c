@@ -23,6 +23,8 @@ static const struct meaning meanings[] = {
 	{ "Cannot allocate memory", SAY_OUT_OF_MEMORY, "host memory", 1 },
 	{ "std::bad_alloc", SAY_OUT_OF_MEMORY, "host memory", 1 },
 	{ "insufficient shared memory", SAY_OUT_OF_MEMORY, "shared memory", 1 },
+	{ "workers are out of shared memory", SAY_OUT_OF_MEMORY, "shared memory", 1 },
+	{ "is killed by signal: Terminated", SAY_STOPPED, NULL, 15 }, /* a loader's worker */
 	{ "creating shared memory segment", SAY_CONFIGURATION, "/dev/shm", -1 },
 	{ "No space left on device", SAY_EXCEPTION, "disk full", -1 },
 	{ "uncorrectable ECC", SAY_GPU_ERROR, "ECC", -1 },

@@ -12,10 +12,7 @@
 
 /* --- stamps --- */
 
-#define NS_PER_S   1000000000ll
-#define NS_PER_DAY (86400ll * NS_PER_S)
-/* Stamps without a year are counted in one with a 29th of February. */
-#define LEAP_YEAR 2024
+#define NS_PER_S 1000000000ll
 
 /* n digits, exactly. */
 static bool fixed(struct scan *s, unsigned n, int64_t *ret)
@@ -83,17 +80,9 @@ static int64_t epoch_ns(struct log *g, int64_t y, int64_t m, int64_t d, int64_t 
 
 	if (key != g->day_key) {
 		g->day_key = key;
-		g->day_ns = stamp_days(y, (unsigned)m, (unsigned)d) * NS_PER_DAY;
+		g->day_ns = stamp_days(y, (unsigned)m, (unsigned)d) * LOG_NS_PER_DAY;
 	}
 	return g->day_ns + clock;
-}
-
-static int64_t yearless_ns(int64_t m, int64_t d, int64_t clock)
-{
-	return -2 -
-	       ((stamp_days(LEAP_YEAR, (unsigned)m, (unsigned)d) - stamp_days(LEAP_YEAR, 1, 1)) *
-		    NS_PER_DAY +
-		clock);
 }
 
 static bool is_date(int64_t m, int64_t d)
@@ -164,7 +153,7 @@ static bool written_stamp(struct log *g, struct scan *s, int64_t *ret)
 	if (!scan_digits(&q, &d) || !scan_eat(&q, " ") || !is_date(m, d) || !clock_of(&q, &clock))
 		return false;
 	*s = q;
-	*ret = yearless_ns(m, d, clock);
+	*ret = log_yearless(m, d, clock);
 	if (scan_eat(&q, " ") && fixed(&q, 4, &y) && y >= 2000 && y <= 2200 &&
 	    (q.p == q.end || !is_digit(*q.p))) {
 		*s = q;
@@ -192,28 +181,6 @@ bool log_stamp(struct log *g, struct scan *s, int64_t *ret)
 	*ret = epoch_ns(g, y, m, d, clock) - zone_of(&q);
 	*s = q;
 	return true;
-}
-
-static int64_t settle(const struct log *g, int64_t ns)
-{
-	int64_t day, clock;
-
-	if (ns >= -1)
-		return ns;
-	if (g->year < 0)
-		return -1;
-	day = (-2 - ns) / NS_PER_DAY;
-	clock = (-2 - ns) % NS_PER_DAY;
-	/* In other years what follows February is a day earlier. */
-	if (day > 59 && (g->year % 4 || (g->year % 100 == 0 && g->year % 400)))
-		day--;
-	return (stamp_days(g->year, 1, 1) + day) * NS_PER_DAY + clock;
-}
-
-void log_times_settle(struct log *g)
-{
-	for (size_t i = 0; i < g->t->sayings.n; i++)
-		g->t->sayings.v[i].time_ns = settle(g, g->t->sayings.v[i].time_ns);
 }
 
 /* --- marks --- */
@@ -263,7 +230,7 @@ static bool glog_stamp(struct scan *s, char *level, int64_t *ret)
 	scan_blanks(&q);
 	if (!clock_of(&q, &clock))
 		return false;
-	*ret = yearless_ns(v / 100, v % 100, clock);
+	*ret = log_yearless(v / 100, v % 100, clock);
 	*s = q;
 	return true;
 }
@@ -301,6 +268,7 @@ static bool bracket_rank(struct log *g, struct log_line *l, struct scan *s)
 	scan_eat(&q, ":");
 	l->rank = v;
 	l->ranked = g->saw_ranked = true;
+	g->labels[v != g->labels[0] && g->labels[0] >= 0] = v;
 	*s = q;
 	return true;
 }
@@ -642,6 +610,24 @@ static bool eat_host(struct log_line *l, struct scan *s)
 	return true;
 }
 
+/* "06-03 14:00:11 [engine.py:160] ", "06-03 14:00:11 engine.py:160] ", as vLLM's levels have behind
+ * them. */
+static void eat_yearless(struct log_line *l, struct scan *s)
+{
+	struct scan q = *s;
+	int64_t m, d, clock;
+
+	scan_blanks(&q);
+	if (!fixed(&q, 2, &m) || !scan_eat(&q, "-") || !fixed(&q, 2, &d) || !is_date(m, d) ||
+	    !scan_eat(&q, " ") || !clock_of(&q, &clock))
+		return;
+	l->time_ns = log_yearless(m, d, clock);
+	*s = q;
+	scan_blanks(&q);
+	if (to_bracket(&q, 120) && text_has(s->p, q.p, ".py:"))
+		*s = q;
+}
+
 /* INFO:module:, WARNING: */
 static bool eat_level(struct log_line *l, struct scan *s)
 {
@@ -660,6 +646,7 @@ static bool eat_level(struct log_line *l, struct scan *s)
 		return false;
 	}
 	l->level = level;
+	eat_yearless(l, &q);
 	*s = q;
 	return true;
 }

@@ -5,6 +5,7 @@
  * A name is believed unless lines in the file are of other ranks; a number that counts within a
  * node is told by the rank under which the process introduces itself.
  */
+#include "model/attempt.h"
 #include "read/log_internal.h"
 #include "read/stack.h"
 #include "read/survey.h"
@@ -19,22 +20,6 @@ static bool said_by_rank(enum saying_kind k)
 	};
 
 	return !others[k];
-}
-
-/* torchrun's logs lie in RUN/attempt_0/3/stderr.log. */
-static int64_t rank_of_folder(const char *path)
-{
-	const char *at = path, *next;
-	int64_t rank = -1, attempt;
-	struct scan s;
-
-	for (; (next = strstr(at, "attempt_")); at = next + 8) {
-		s = scan_of(next + 8, next + strlen(next));
-		if (!scan_digits(&s, &attempt) || !scan_eat(&s, "/") || !scan_digits(&s, &rank) ||
-		    !scan_at(&s, "/"))
-			rank = -1;
-	}
-	return rank;
 }
 
 /* The only rank that introduces itself in the file; -1: none or several. */
@@ -54,19 +39,24 @@ static int64_t rank_of_hello(const struct testimony *t)
 
 /* A file is of the rank in its name, if no line in it is of another: worker1.log may be a host's.
  */
-void log_rank_of_file(struct testimony *t, const char *path)
+void log_rank_of_file(struct log *g, const char *path)
 {
+	struct testimony *t = g->t;
 	const char *slash = strrchr(path, '/');
 	int64_t rank = survey_rank_of_name(path), own = rank_of_hello(t);
 	bool sure = rank >= 0 && strcasestr(slash ? slash : path, "rank");
 	struct stack_name name = stack_name_of(path);
+	struct attempt attempt;
 
-	if (rank < 0)
-		rank = rank_of_folder(path);
+	if (rank < 0 && attempt_of_path(path, &attempt))
+		rank = attempt.local_rank;
 	if (rank >= 0 && own >= 0 && own != rank) {
 		rank = own; /* the name counts within its node */
 		sure = false;
 	}
+	for (size_t i = 0; i < ARRAY_SIZE(g->labels) && !sure; i++)
+		if (g->labels[i] >= 0 && g->labels[i] != rank)
+			rank = -1;
 	for (size_t i = 0; i < t->sayings.n && rank >= 0 && !sure; i++)
 		if (said_by_rank(t->sayings.v[i].kind) && t->sayings.v[i].rank >= 0 &&
 		    t->sayings.v[i].rank != rank)

@@ -491,16 +491,17 @@ static enum log_took on_bar(struct log *g, struct log_line *l, const char *at,
 }
 
 const struct log_anchor log_train_anchors[] = {
-	{ "iteration", on_step, 0, NULL, 0 }, { "step", on_step, 0, NULL, 0 },
-	{ "loss':", on_loss, 0, NULL, 0 },    { "iter ", on_step, 0, NULL, 0 },
-	{ "iter:", on_step, 0, NULL, 0 },     { "iter=", on_step, 0, NULL, 0 },
-	{ "batch ", on_step, 0, NULL, 0 },    { "epoch", on_epoch_step, 0, NULL, 0 },
-	{ "it/s", on_bar, 0, NULL, 0 },	      { "s/it", on_bar, 0, NULL, 0 },
-	{ "examples/s", on_bar, 0, NULL, 1 }, { "files/s", on_bar, 0, NULL, 1 },
-	{ "docs/s", on_bar, 0, NULL, 1 },     { "rows/s", on_bar, 0, NULL, 1 },
-	{ "lines/s", on_bar, 0, NULL, 1 },    { "shards/s", on_bar, 0, NULL, 1 },
-	{ "tables/s", on_bar, 0, NULL, 1 },   { "s/file", on_bar, 0, NULL, 1 },
-	{ "s/ba", on_bar, 0, NULL, 1 },	      { NULL, NULL, 0, NULL, 0 },
+	{ "iteration", on_step, 0, NULL, 0 },	{ "step", on_step, 0, NULL, 0 },
+	{ "loss':", on_loss, 0, NULL, 0 },	{ "iter ", on_step, 0, NULL, 0 },
+	{ "iter:", on_step, 0, NULL, 0 },	{ "iter=", on_step, 0, NULL, 0 },
+	{ "num_updates", on_step, 0, NULL, 0 }, /* fairseq */
+	{ "batch ", on_step, 0, NULL, 0 },	{ "epoch", on_epoch_step, 0, NULL, 0 },
+	{ "it/s", on_bar, 0, NULL, 0 },		{ "s/it", on_bar, 0, NULL, 0 },
+	{ "examples/s", on_bar, 0, NULL, 1 },	{ "files/s", on_bar, 0, NULL, 1 },
+	{ "docs/s", on_bar, 0, NULL, 1 },	{ "rows/s", on_bar, 0, NULL, 1 },
+	{ "lines/s", on_bar, 0, NULL, 1 },	{ "shards/s", on_bar, 0, NULL, 1 },
+	{ "tables/s", on_bar, 0, NULL, 1 },	{ "s/file", on_bar, 0, NULL, 1 },
+	{ "s/ba", on_bar, 0, NULL, 1 },		{ NULL, NULL, 0, NULL, 0 },
 };
 
 static uint64_t progress_lines(const struct testimony *t)

@@ -219,6 +219,8 @@ static bool line_communicator(struct ras_text *r, const char *line)
 	r->size = group >= 0 && group < r->n_sizes ? r->sizes[group] : -1;
 	if (r->size > RAS_SIZE_MAX)
 		r->size = -1;
+	if (r->t->world_size > 0) /* the summary counts who answers only */
+		r->t->world_size = MAX(r->t->world_size, r->size);
 	r->group = ras_group(r->t, hash, r->size);
 	r->met = true;
 	return true;
@@ -303,6 +305,29 @@ static bool line_rank(struct ras_text *r, const char *line)
 	return true;
 }
 
+/* "The missing rank: 21", or ranks with commas between them. */
+static bool line_missing(struct ras_text *r, const char *line)
+{
+	const char *p = strchr(line, ':');
+	int64_t rank;
+	int len;
+
+	if (strncmp(line, "The missing rank", 16) || !p)
+		return false;
+	while (r->group != NO_ID && sscanf(p + 1, "%18" SCNd64 "%n", &rank, &len) == 1) {
+		struct comm_count *c = row_of(r, rank);
+
+		if (c) {
+			c->missing = true;
+			r->stats->events++;
+		}
+		p += 1 + len;
+		if (*p != ',')
+			break;
+	}
+	return true;
+}
+
 /* "Process 60004 on node 10.4.109.13 managing GPU 0", of which no rank is said. */
 static bool line_process(struct ras_text *r, const char *line)
 {
@@ -359,14 +384,34 @@ static void take_line(struct ras_text *r, const char *line)
 	if (strstr(line, "Job summary") || !strncmp(line, "Communicators...", 16))
 		r->met = true;
 	if (line_communicator(r, line) || line_rank(r, line) || line_process(r, line) ||
-	    line_class(r, line) || line_monitor(r, line))
+	    line_missing(r, line) || line_class(r, line) || line_monitor(r, line))
 		return;
 	line_table(r, line);
+}
+
+/* The one rank that lacks all data, if one process alone is without a rank. */
+static struct comm_count *only_missing(struct testimony *t)
+{
+	struct comm_count *found = NULL;
+	size_t processes = 0;
+
+	for (size_t i = 0; i < t->counts.n; i++) {
+		struct comm_count *c = &t->counts.v[i];
+
+		processes += c->rank < 0;
+		if (c->rank < 0 || !c->missing || c->pid >= 0)
+			continue;
+		if (found && found->rank != c->rank)
+			return NULL;
+		found = c;
+	}
+	return processes == 1 ? found : NULL;
 }
 
 /* A process of which no rank was said may be the one of a rank that was: then it is that rank. */
 static void join_processes(struct testimony *t)
 {
+	struct comm_count *sole = only_missing(t);
 	size_t kept = 0;
 
 	for (size_t i = 0; i < t->counts.n; i++) {
@@ -376,8 +421,13 @@ static void join_processes(struct testimony *t)
 		for (size_t k = 0; p->rank < 0 && k < t->counts.n; k++) {
 			struct comm_count *c = &t->counts.v[k];
 
-			if (c->rank < 0 || c->pid != p->pid || c->host != p->host)
+			if (c->rank < 0 || (c != sole && (c->pid != p->pid || c->host != p->host)))
 				continue;
+			if (c == sole) {
+				c->pid = p->pid;
+				c->host = p->host;
+				c->gpu = p->gpu;
+			}
 			c->dead |= p->dead;
 			c->unresponsive |= p->unresponsive;
 			found = true;

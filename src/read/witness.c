@@ -4,6 +4,7 @@
 
 #include "read/collected.h"
 #include "read/counters.h"
+#include "read/error_file.h"
 #include "read/events.h"
 #include "read/fr.h"
 #include "read/inspector.h"
@@ -21,6 +22,7 @@ const struct witness_format witness_formats[] = {
 	{ "py-spy", stack_json_sniff, stack_json_read },
 	{ "stacks", stack_sniff, stack_read },
 	{ "collected", collected_sniff, collected_read },
+	{ "torchelastic-error", error_file_sniff, error_file_read },
 	{ "events", events_sniff, events_read },
 	{ "gpu-json", metric_lines_sniff, metric_lines_read },
 	{ "counters", counters_sniff, counters_read },
