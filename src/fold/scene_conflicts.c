@@ -141,8 +141,7 @@ static uint32_t called_by_siblings(struct building *b, uint32_t of_table, int64_
 {
 	const struct standing_group *own = &b->st->groups.v[of_table];
 	const char *desc = intern_get(&b->st->names, own->desc);
-	uint32_t votes[COMM_OPS] = { 0 }, largest[COMM_OPS], most = 0;
-
+	uint32_t votes[COMM_OPS] = { 0 }, largest[COMM_OPS] = { 0 }, most = 0;
 	bool described = *desc && strcmp(desc, "undefined");
 
 	for (uint32_t i = 0; i < b->st->groups.n; i++) {

@@ -47,8 +47,9 @@ static double median_of(const struct gpu_series *g, size_t from, size_t to, size
 	size_t n = 0;
 
 	for (size_t i = from; i < to; i++) {
-		float x = *(const float *)((const char *)&g->samples[i] + field);
+		float x;
 
+		memcpy(&x, (const char *)&g->samples[i] + field, sizeof(x));
 		if (isfinite(x))
 			v[n++] = (double)x;
 	}

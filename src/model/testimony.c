@@ -462,7 +462,7 @@ static int longer_first(const void *a, const void *b)
 /* Room for one more: without those that are small beside the others, else without the oldest. */
 static void stalls_thin(struct log_progress *p)
 {
-	double ms[PROGRESS_STALLS], least;
+	double ms[PROGRESS_STALLS] = { 0 }, least;
 	uint32_t kept = 0;
 
 	for (uint32_t i = 0; i < p->n_stalls; i++)

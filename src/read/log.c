@@ -201,7 +201,7 @@ static void line_begin(struct log *g, struct log_line *l, const char *start, con
 
 uint32_t log_text(struct log *g, const char *p, const char *end)
 {
-	char text[SAYING_TEXT_MAX];
+	char text[SAYING_TEXT_MAX] = "";
 	size_t n = 0;
 
 	while (p < end && (*p == ' ' || *p == '\t'))

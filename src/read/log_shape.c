@@ -49,6 +49,13 @@ static struct place place_of(const struct log_line *l, struct scan s)
 	return (struct place){ (uint16_t)(s.p - l->start), (uint16_t)(s.end - s.p) };
 }
 
+static struct place place_if(bool there, const struct log_line *l, struct scan at)
+{
+	static const struct place nowhere;
+
+	return there ? place_of(l, at) : nowhere;
+}
+
 /* Numbers that are written in letters, or times that no digits tell, cannot be learnt. */
 static bool can_learn(const struct log *g, const struct log_line *l, const struct progress_found *f)
 {
@@ -78,12 +85,12 @@ void log_shape_learn(struct log *g, const struct log_line *l, const struct progr
 	*s = (struct log_shape){
 		.len = (uint16_t)len,
 		.source = f->source,
-		.rank = l->rank >= 0 ? place_of(l, l->rank_at) : (struct place){ 0 },
-		.stamp = l->time_ns >= 0 ? place_of(l, l->stamp_at) : (struct place){ 0 },
+		.rank = place_if(l->rank >= 0, l, l->rank_at),
+		.stamp = place_if(l->time_ns >= 0, l, l->stamp_at),
 		.step = place_of(l, f->step),
-		.ms = isnan(f->p.step_ms) ? (struct place){ 0 } : place_of(l, f->ms),
-		.tokens = isnan(f->p.tokens_per_s) ? (struct place){ 0 } : place_of(l, f->tokens),
-		.loss = isnan(f->p.loss) ? (struct place){ 0 } : place_of(l, f->loss),
+		.ms = place_if(!isnan(f->p.step_ms), l, f->ms),
+		.tokens = place_if(!isnan(f->p.tokens_per_s), l, f->tokens),
+		.loss = place_if(!isnan(f->p.loss), l, f->loss),
 		.epoch = place_of(l, f->epoch),
 		.ms_scale = f->ms_scale,
 		.ms_is_rate = f->ms_is_rate,

@@ -13,6 +13,7 @@ static const struct {
 	{ "flight-recorder", "entry", "entries" },
 	{ "log", "line of interest", "lines of interest" },
 	{ "events", "event", "events" },
+	{ "torchelastic-error", "exception", "exceptions" },
 	{ "ras", "rank", "ranks" },
 	{ "ncclras", "rank", "ranks" },
 	{ "inspector", "operation", "operations" },
