@@ -6,6 +6,7 @@ declare -gA _lockstep_options=(
 	[diagnose]="--all-ranks --events --help --json --layout --min-impact --ranks --steps"
 	[explain]="--help"
 	[export]="--help --ranks --steps"
+	[sim]="--all-reduce --fault --gpus-per-node --help --interleave --layers --layout --list-faults --micro-batches --out --seed --step-ms --steps"
 )
 
 _lockstep() {
@@ -17,7 +18,8 @@ _lockstep() {
 		return
 	fi
 	case $before in
-	--layout | -l | --min-impact | -m | --ranks | -r) return ;;
+	--layout | -l | --min-impact | -m | --ranks | -r | --fault | -f) return ;;
+	--seed | --micro-batches | --interleave | --layers | --step-ms | --gpus-per-node) return ;;
 	--steps | -s) [ "$command" = export ] || return ;;
 	esac
 	if [[ $word == -* ]]; then

@@ -15,7 +15,8 @@ MAY = {
     'show': {'base', 'model'},
     'store': {'base', 'model'},
     'job': {'base', 'model'},
-    'cmd': {'base', 'model', 'read', 'fold', 'judge', 'show', 'store', 'job'},
+    'sim': {'base', 'model'},
+    'cmd': {'base', 'model', 'read', 'fold', 'judge', 'show', 'store', 'job', 'sim'},
 }
 
 

@@ -90,6 +90,23 @@ bad:
 			 text);
 }
 
+static int parse_number(const char *text, int64_t *ret, struct error *reterr)
+{
+	const char *p = text;
+	int64_t v = parse_whole(&p);
+
+	if (p == text || *p || v < 0)
+		return error_set(reterr, -EINVAL, "\"%.60s\" is no whole number from 0 on", text);
+	*ret = v;
+	return 0;
+}
+
+static void texts_add(struct option_texts *texts, const char *text)
+{
+	texts->v = xrealloc(texts->v, (texts->n + 1) * sizeof(*texts->v));
+	texts->v[texts->n++] = text;
+}
+
 static int option_store(const struct option_row *row, const char *text, void *args,
 			struct error *reterr)
 {
@@ -104,6 +121,11 @@ static int option_store(const struct option_row *row, const char *text, void *ar
 	case OPTION_PATH:
 		*(const char **)field = text;
 		return 0;
+	case OPTION_TEXTS:
+		texts_add(field, text);
+		return 0;
+	case OPTION_NUMBER:
+		return parse_number(text, field, reterr);
 	case OPTION_PCT:
 		return parse_pct(text, field, reterr);
 	case OPTION_STEPS:
@@ -228,7 +250,7 @@ static void list_line(FILE *out, const char *command, const struct option_row *r
 	static const char *const types[] = {
 		[OPTION_FLAG] = "flag",	    [OPTION_TEXT] = "text",   [OPTION_PATH] = "path",
 		[OPTION_PCT] = "percent",   [OPTION_STEPS] = "steps", [OPTION_RANKS] = "ranks",
-		[OPTION_LAYOUT] = "layout",
+		[OPTION_LAYOUT] = "layout", [OPTION_TEXTS] = "texts", [OPTION_NUMBER] = "number",
 	};
 
 	fprintf(out, "%s\t%s\t%.1s\t%s\t%s\t%s\n", command, row->name,

@@ -10,6 +10,8 @@
 enum option_type {
 	OPTION_FLAG,   /* bool */
 	OPTION_TEXT,   /* const char * */
+	OPTION_TEXTS,  /* struct option_texts: the option may be given many times */
+	OPTION_NUMBER, /* int64_t, from 0 on */
 	OPTION_PATH,   /* const char *; completion offers files */
 	OPTION_PCT,    /* double: "5" or "5%" gives 0.05 */
 	OPTION_STEPS,  /* struct option_steps: "A-B", "A-", "-B" or "A" */
@@ -21,6 +23,11 @@ struct option_steps {
 };
 struct option_ranks {
 	int64_t *v; /* malloc'd; ascending */
+	size_t n;
+};
+
+struct option_texts {
+	const char **v; /* malloc'd */
 	size_t n;
 };
 

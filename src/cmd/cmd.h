@@ -15,11 +15,12 @@ struct command {
 	const struct option_spec *spec;
 	int (*run)(int argc, char **argv); /* argv[0] is the subcommand's name */
 };
-extern const struct option_spec diagnose_spec, collect_spec, export_spec, explain_spec;
+extern const struct option_spec diagnose_spec, collect_spec, export_spec, explain_spec, sim_spec;
 int diagnose_main(int argc, char **argv);
 int collect_main(int argc, char **argv);
 int export_main(int argc, char **argv);
 int explain_main(int argc, char **argv);
+int sim_main(int argc, char **argv);
 
 /* One line on stderr: what, where, what next. */
 void complain(const char *format, ...) PRINTF_LIKE(1, 2);

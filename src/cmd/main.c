@@ -13,6 +13,7 @@ static const struct command commands[] = {
 	{ &collect_spec, collect_main },
 	{ &export_spec, export_main },
 	{ &explain_spec, explain_main },
+	{ &sim_spec, sim_main },
 };
 
 void complain(const char *format, ...)

@@ -113,6 +113,27 @@ static void take_points(struct judge *j, struct step *const *steps, uint32_t t)
 	m->wall = m->n_rows ? lower_median(walls, m->n_rows) : 0;
 }
 
+/* NULL: there are too many kinds already. */
+static struct op_seen *op_of(struct judge *j, uint64_t key, enum comm_op op)
+{
+	uint32_t *slot;
+
+	if (!j->op_slots)
+		j->op_slots = xcalloc(2 * OPS_MAX, sizeof(*j->op_slots));
+	for (uint64_t at = key;; at++) {
+		slot = &j->op_slots[at % (2 * OPS_MAX)];
+		if (!*slot || j->ops.v[*slot - 1].key == key)
+			break;
+	}
+	if (!*slot) {
+		if (j->ops.n == OPS_MAX) /* groups without end: this sign is not for them */
+			return NULL;
+		*vec_push(&j->ops) = (struct op_seen){ .key = key, .op = op };
+		*slot = (uint32_t)j->ops.n;
+	}
+	return &j->ops.v[*slot - 1];
+}
+
 static void take_ops(struct judge *j, struct step *const *steps, uint64_t number)
 {
 	for (uint32_t row = 0; row < j->n_rows; row++)
@@ -121,19 +142,12 @@ static void take_ops(struct judge *j, struct step *const *steps, uint64_t number
 			bool small = c->bytes <= 64 * (uint64_t)c->count;
 			uint64_t key =
 			    hash_mix(hash_mix(j->job->group_of[row][c->group], c->op), small);
-			size_t k = 0;
+			struct op_seen *seen = op_of(j, key, c->op);
 
-			while (k < j->ops.n && j->ops.v[k].key != key)
-				k++;
-			if (k == j->ops.n) {
-				if (k == 4096) /* groups without end: this sign is not for them */
-					continue;
-				*vec_push(&j->ops) = (struct op_seen){ .key = key, .op = c->op };
-			}
-			if (j->ops.v[k].steps &&
-			    j->ops.v[k].at[(j->ops.v[k].steps - 1) % OP_MOMENTS] == number)
+			if (!seen ||
+			    (seen->steps && seen->at[(seen->steps - 1) % OP_MOMENTS] == number))
 				continue;
-			j->ops.v[k].at[j->ops.v[k].steps++ % OP_MOMENTS] = number;
+			seen->at[seen->steps++ % OP_MOMENTS] = number;
 		}
 }
 
@@ -360,6 +374,7 @@ struct judge *judge_free(struct judge *j)
 	free(j->entries.v);
 	free(j->links.v);
 	free(j->ops.v);
+	free(j->op_slots);
 	for (size_t i = 0; i < j->waits.n; i++)
 		free(j->waits.v[i].ns);
 	free(j->waits.v);

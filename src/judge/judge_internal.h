@@ -169,6 +169,7 @@ struct entry {
 
 /* A kind of collective, to find the one that other steps lack. */
 #define OP_MOMENTS 8u
+#define OPS_MAX	   4096u
 struct op_seen {
 	uint64_t key; /* operation, group, whether it is small */
 	uint32_t steps;
@@ -215,6 +216,7 @@ struct judge {
 	uint64_t paired, unpaired;
 	VEC(struct waited) waits; /* by operation and group */
 	VEC(struct op_seen) ops;
+	uint32_t *op_slots; /* [2 * OPS_MAX] row of ops + 1, by key */
 
 	/* filled by judge_finish */
 	float *ref; /* [role * history + step][BLAMES + 1]: what peers needed; last: own */

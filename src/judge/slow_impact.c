@@ -49,6 +49,21 @@ static double excess_of(const struct judge *j, const struct entry *e, uint32_t t
 	return e->cause == CAUSE_COMM_LINK ? INFINITY : sum;
 }
 
+/* Steps of large jobs whose replay had to go lost, on the mean, what those lost that are kept. */
+static void for_all_steps(const struct judge *j, struct entry *e)
+{
+	uint32_t kept = 0, on = 0;
+
+	for (uint32_t t = 0; t < j->n_steps; t++) {
+		on += e->on[t] && !j->moments[t].set_aside;
+		kept += e->on[t] && replayed(j, t);
+	}
+	if (!kept || kept == on)
+		return;
+	e->spent_ns *= (double)on / kept;
+	e->saved_ns *= (double)on / kept;
+}
+
 /* The time saved in its steps by mending it: alone, or last of all, whichever is more: where two
    faults hide each other, neither saves anything alone. */
 void entry_impact(struct judge *j, struct entry *e)
@@ -83,6 +98,7 @@ void entry_impact(struct judge *j, struct entry *e)
 			last += fmin(most, run(j, t, &but) - run(j, t, &all));
 	}
 	e->saved_ns = fmax(0, fmax(alone, last));
+	for_all_steps(j, e);
 }
 
 static double work_excess(const struct judge *j, uint32_t row, uint32_t t)

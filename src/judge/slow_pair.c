@@ -21,42 +21,36 @@ struct key {
 	uint32_t row, coll;
 };
 
-static int by_kind_row(const void *a, const void *b)
-{
-	const struct key *x = a, *y = b;
-
-	if (x->kind != y->kind)
-		return x->kind < y->kind ? -1 : 1;
-	if (x->row != y->row)
-		return x->row < y->row ? -1 : 1;
-	return x->coll < y->coll ? -1 : x->coll > y->coll;
-}
-
-static int by_kind_order(const void *a, const void *b)
-{
-	const struct key *x = a, *y = b;
-
-	if (x->kind != y->kind)
-		return x->kind < y->kind ? -1 : 1;
-	if (x->order != y->order)
-		return x->order < y->order ? -1 : 1;
-	return x->row < y->row ? -1 : x->row > y->row;
-}
-
+/* Rows stand in order of rank, those of unknown ranks (-1) behind them. */
 static uint32_t row_of_rank(const struct judge *j, int64_t rank)
 {
-	for (uint32_t row = 0; row < j->n_rows; row++)
-		if (j->job->ranks[row].rank == rank)
-			return row;
-	return NO_ID;
+	uint32_t low = 0, high = j->n_rows;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		int64_t at = j->job->ranks[middle].rank;
+
+		if (at >= 0 && at < rank)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < j->n_rows && rank >= 0 && j->job->ranks[low].rank == rank ? low : NO_ID;
 }
 
 static bool group_has(const struct job_group *g, int64_t rank)
 {
-	for (uint32_t i = 0; i < g->n_ranks; i++)
-		if (g->ranks[i] == rank)
-			return true;
-	return false;
+	uint32_t low = 0, high = g->n_ranks;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if ((int64_t)g->ranks[middle] < rank)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < g->n_ranks && (int64_t)g->ranks[low] == rank;
 }
 
 /* Do the peers of a group's sends and receives count in the group (some versions) or in the job
@@ -165,25 +159,85 @@ static struct key key_of(const struct judge *j, uint32_t row, const struct step 
 	return k;
 }
 
+/* Places by a hash, as many as a power of two beyond twice of what comes. */
+struct places {
+	struct place {
+		uint64_t a, b;
+		uint32_t value; /* 0: free */
+	} * v;
+	uint64_t mask;
+};
+
+static void places_size(struct places *p, size_t n)
+{
+	uint64_t size = 16;
+
+	while (size < 2 * n)
+		size *= 2;
+	if (!p->v || p->mask + 1 < size)
+		p->v = xrealloc(p->v, size * sizeof(*p->v));
+	p->mask = size - 1;
+	memset(p->v, 0, size * sizeof(*p->v));
+}
+
+static struct place *place_of(struct places *p, uint64_t a, uint64_t b)
+{
+	uint64_t at = hash_mix(a, b);
+
+	while (p->v[at & p->mask].value && (p->v[at & p->mask].a != a || p->v[at & p->mask].b != b))
+		at++;
+	p->v[at & p->mask].a = a;
+	p->v[at & p->mask].b = b;
+	return &p->v[at & p->mask];
+}
+
+/* Where there are no numbers, the order within a kind on each row; keys stand row by row. */
 static void number_in_order(const struct judge *j, struct step *const *steps, struct key *keys,
 			    size_t n)
 {
-	uint64_t order = 0;
+	struct places counts = { 0 };
 
-	qsort(keys, n, sizeof(*keys), by_kind_row);
 	for (size_t i = 0; i < n; i++) {
 		const struct step *s = steps[keys[i].row];
 		const struct step_coll *c = &s->colls[keys[i].coll];
-
-		order = i && keys[i - 1].kind == keys[i].kind && keys[i - 1].row == keys[i].row
-			    ? order + 1
-			    : 0;
 		uint32_t gid = j->job->group_of[keys[i].row][s->comms[c->comm].group];
 
+		if (!i || keys[i - 1].row != keys[i].row)
+			places_size(&counts, s->n_colls);
 		if (c->seq < 0 || j->useless_numbers[gid] || is_p2p(s->comms[c->comm].op))
-			keys[i].order = order;
+			keys[i].order = place_of(&counts, keys[i].kind, 0)->value++;
 	}
-	qsort(keys, n, sizeof(*keys), by_kind_order);
+	free(counts.v);
+}
+
+/* Puts keys of one collective beside each other, in order of their rows; first[]: where each
+   begins. Returns how many there are. */
+static size_t gather_alike(struct key *keys, size_t n, size_t **ret_first)
+{
+	_cleanup_free_ uint32_t *of = xmalloc((n + 1) * sizeof(*of));
+	_cleanup_free_ struct key *sorted = xmalloc((n + 1) * sizeof(*sorted));
+	struct places places = { 0 };
+	size_t *first, kinds = 0;
+
+	places_size(&places, n);
+	for (size_t i = 0; i < n; i++) {
+		struct place *p = place_of(&places, keys[i].kind, keys[i].order);
+
+		if (!p->value)
+			p->value = (uint32_t)++kinds;
+		of[i] = p->value - 1;
+	}
+	free(places.v);
+	first = xcalloc(kinds + 2, sizeof(*first));
+	for (size_t i = 0; i < n; i++)
+		first[of[i] + 2]++;
+	for (size_t k = 2; k < kinds + 2; k++)
+		first[k] += first[k - 1];
+	for (size_t i = 0; i < n; i++)
+		sorted[first[of[i] + 1]++] = keys[i];
+	memcpy(keys, sorted, n * sizeof(*keys));
+	*ret_first = first;
+	return kinds;
 }
 
 /* One collective from keys[0..n), all alike; a row that comes twice is taken once. */
@@ -391,8 +445,9 @@ static void pair_by_end(struct judge *j, struct step *const *steps, struct pairi
 void pair_step(struct judge *j, struct step *const *steps, struct pairing *ret)
 {
 	_cleanup_free_ struct key *keys = NULL;
+	_cleanup_free_ size_t *first = NULL;
 	int64_t base = INT64_MAX;
-	size_t n = 0, at = 0;
+	size_t n = 0, at = 0, kinds;
 
 	*ret = (struct pairing){ 0 };
 	note_local_peers(j, steps);
@@ -412,12 +467,9 @@ void pair_step(struct judge *j, struct step *const *steps, struct pairing *ret)
 			keys[at++] = key_of(j, row, s, i);
 	}
 	number_in_order(j, steps, keys, n);
-	for (size_t i = 0, k; i < n; i = k) {
-		for (k = i + 1;
-		     k < n && keys[k].kind == keys[i].kind && keys[k].order == keys[i].order;)
-			k++;
-		add_instance(j, steps, keys + i, k - i, ret);
-	}
+	kinds = gather_alike(keys, n, &first);
+	for (size_t k = 0; k < kinds; k++)
+		add_instance(j, steps, keys + first[k], first[k + 1] - first[k], ret);
 	clock_offsets(j, steps, ret, base);
 	pair_by_end(j, steps, ret, base);
 	find_contradictions(j, steps, ret, base);

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sim.c - `lockstep sim`: a job of any size with known faults, as step records and the truth.
+ *
+ * What a fault costs is found out by running the same seed once more without it, beside the job and
+ * step by step.
+ */
+#include "cmd/cmd.h"
+#include "base/ranges.h"
+#include "sim/sim.h"
+#include "store/lks.h"
+
+#include <jansson.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct sim_args {
+	const char *layout, *out;
+	int64_t steps, seed, micro_batches, interleave, layers, step_ms, gpus_per_node;
+	struct option_texts faults;
+	bool all_reduce, list_faults;
+};
+
+static const struct option_row sim_options[] = {
+	{ "layout", 'l', OPTION_LAYOUT, offsetof(struct sim_args, layout), "SPEC",
+	  "parallel layout, the fastest dimension first: \"tp=4 dp=4 pp=4 ep=2\"" },
+	{ "steps", 's', OPTION_NUMBER, offsetof(struct sim_args, steps), "N",
+	  "how many steps (default 20)" },
+	{ "seed", 0, OPTION_NUMBER, offsetof(struct sim_args, seed), "N",
+	  "the same seed gives the same bytes (default 1)" },
+	{ "fault", 'f', OPTION_TEXTS, offsetof(struct sim_args, faults), "FAULT",
+	  "what is wrong, once for each fault: \"compute-straggler ranks=8 factor=2 from=10\"" },
+	{ "out", 'o', OPTION_PATH, offsetof(struct sim_args, out), "DIR",
+	  "write steps.lks and truth.json into this folder; - writes the records to a pipe" },
+	{ "micro-batches", 0, OPTION_NUMBER, offsetof(struct sim_args, micro_batches), "N",
+	  "micro-batches of a step (default twice the stages, at least 4)" },
+	{ "interleave", 0, OPTION_NUMBER, offsetof(struct sim_args, interleave), "N",
+	  "chunks of the model that each stage holds (default 1)" },
+	{ "layers", 0, OPTION_NUMBER, offsetof(struct sim_args, layers), "N",
+	  "layers of a chunk (default 1)" },
+	{ "step-ms", 0, OPTION_NUMBER, offsetof(struct sim_args, step_ms), "MS",
+	  "about how long a healthy step is (default 2000)" },
+	{ "gpus-per-node", 0, OPTION_NUMBER, offsetof(struct sim_args, gpus_per_node), "N",
+	  "GPUs of a node (default 8)" },
+	{ "all-reduce", 0, OPTION_FLAG, offsetof(struct sim_args, all_reduce), NULL,
+	  "gradients by all-reduce, not by reduce-scatter and all-gather" },
+	{ "list-faults", 0, OPTION_FLAG, offsetof(struct sim_args, list_faults), NULL,
+	  "explain each fault and its keys" },
+	{ 0 },
+};
+const struct option_spec sim_spec = {
+	.command = "sim",
+	.operands = "--layout SPEC --out DIR",
+	.purpose = "simulate a job of any size with known faults",
+	.rows = sim_options,
+	.more = "Every fault takes from=STEP and to=STEP as well.\n"
+		"  lockstep sim --layout \"dp=32 pp=4\" --fault \"compute-straggler ranks=9\" "
+		"--out - |\n"
+		"  lockstep diagnose -\n",
+};
+
+static int list_faults(void)
+{
+	for (int k = 0; k < SIM_FAULT_KINDS; k++)
+		printf("%-20s %s\n", sim_fault_infos[k].name, sim_fault_infos[k].words);
+	printf("\nAll take from= and to=, the first and the last step in which they act.\n");
+	return fflush(stdout) ? EXIT_CANNOT_TELL : EXIT_HEALTHY;
+}
+
+/* A run beside the job's in which one of its faults is missing. */
+struct twin {
+	struct sim *sim;
+	struct sim_faults faults; /* without the one; what they point to is the job's */
+	double with, without;	  /* over the fault's window, ns */
+};
+
+static int twins_new(const struct sim_options *options, struct twin *twins, struct error *reterr)
+{
+	for (size_t i = 0; i < options->faults.n; i++) {
+		struct sim_options other = *options;
+		struct twin *t = &twins[i];
+
+		t->faults.v = xcalloc(options->faults.n, sizeof(*t->faults.v));
+		for (size_t k = 0; k < options->faults.n; k++)
+			if (k != i)
+				t->faults.v[t->faults.n++] = options->faults.v[k];
+		other.faults = t->faults;
+		if (sim_new(&other, &t->sim, reterr) < 0)
+			return -EINVAL;
+	}
+	return 0;
+}
+
+static void twins_step(const struct sim_options *options, struct twin *twins, uint64_t number,
+		       double ns)
+{
+	for (size_t i = 0; i < options->faults.n; i++) {
+		const struct sim_fault *f = &options->faults.v[i];
+		uint64_t own;
+
+		sim_next(twins[i].sim, &own);
+		if ((int64_t)number < f->from || (int64_t)number > f->to)
+			continue;
+		twins[i].with += ns;
+		twins[i].without += sim_step_ns(twins[i].sim);
+	}
+}
+
+static void twins_done(const struct sim_options *options, struct twin *twins)
+{
+	for (size_t i = 0; i < options->faults.n; i++) {
+		sim_free(twins[i].sim);
+		free(twins[i].faults.v);
+	}
+	free(twins);
+}
+
+static json_t *fault_json(const struct sim_options *options, const struct sim_fault *f,
+			  const struct twin *t)
+{
+	_cleanup_free_ char *ranks = ranges_format(f->ranks, f->n_ranks);
+	bool factor = f->kind != SIM_HOST && f->kind != SIM_DATA && f->kind != SIM_SAVE;
+	json_t *o = json_pack("{s:s, s:s, s:I, s:I}", "cause",
+			      cause_info(sim_fault_infos[f->kind].cause)->name, "ranks", ranks,
+			      "from", (json_int_t)f->from, "to",
+			      (json_int_t)MIN(f->to, (int64_t)options->steps - 1));
+
+	json_object_set_new(o, factor ? "factor" : "ms", json_real(factor ? f->factor : f->ms));
+	if (f->kind == SIM_STAGE)
+		json_object_set_new(o, "stage", json_integer(f->stage));
+	if (f->every > 1) {
+		json_object_set_new(o, "every", json_integer(f->every));
+		json_object_set_new(o, "last", json_integer(f->last));
+	}
+	json_object_set_new(o, "slowdown",
+			    t->without > 0 ? json_real(t->with / t->without) : json_null());
+	json_object_set_new(o, "ms_lost", json_real((t->with - t->without) / 1e6));
+	return o;
+}
+
+static int write_truth(const char *folder, const struct sim_args *args,
+		       const struct sim_options *options, const struct twin *twins, double ns)
+{
+	_cleanup_free_ char *path = xasprintf("%s/truth.json", folder);
+	json_t *list = json_array(), *o;
+	int r;
+
+	for (size_t i = 0; i < options->faults.n; i++)
+		json_array_append_new(list, fault_json(options, &options->faults.v[i], &twins[i]));
+	o = json_pack("{s:s, s:I, s:I, s:I, s:f, s:o}", "layout", args->layout, "world_size",
+		      (json_int_t)layout_world(&options->layout), "seed", (json_int_t)options->seed,
+		      "steps", (json_int_t)options->steps, "step_ms", ns / options->steps / 1e6,
+		      "faults", list);
+	r = json_dump_file(o, path, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
+	json_decref(o);
+	if (r < 0)
+		complain("%s: %s", path, strerror(errno));
+	return r;
+}
+
+static int simulate(const struct sim_args *args, const struct sim_options *options,
+		    struct error *reterr)
+{
+	bool pipe = !strcmp(args->out, "-");
+	_cleanup_free_ char *path =
+	    pipe ? xstrdup("/dev/stdout") : xasprintf("%s/steps.lks", args->out);
+	struct twin *twins = xcalloc(options->faults.n + 1, sizeof(*twins));
+	struct lks_writer *writer = NULL;
+	struct step *const *steps;
+	struct sim *sim = NULL;
+	uint64_t number;
+	double sum = 0;
+	int r = sim_new(options, &sim, reterr), closed;
+
+	if (r >= 0 && !pipe && mkdir(args->out, 0777) < 0 && errno != EEXIST)
+		r = error_set(reterr, -errno, "%s: %s", args->out, strerror(errno));
+	if (r >= 0 && !pipe)
+		r = twins_new(options, twins, reterr);
+	if (r >= 0)
+		r = lks_create(path, sim_job(sim), &writer, reterr);
+	while (r >= 0 && (steps = sim_next(sim, &number))) {
+		r = lks_write_step(writer, number, steps, reterr);
+		sum += sim_step_ns(sim);
+		if (!pipe)
+			twins_step(options, twins, number, sim_step_ns(sim));
+	}
+	if (writer) {
+		closed = lks_close(writer, r < 0 ? NULL : reterr);
+		r = MIN(r, closed);
+	}
+	if (r >= 0 && !pipe)
+		r = write_truth(args->out, args, options, twins, sum);
+	twins_done(options, twins);
+	sim_free(sim);
+	return r;
+}
+
+static int options_of(const struct sim_args *args, struct sim_options *o, struct error *reterr)
+{
+	int r = layout_parse(args->layout, &o->layout, reterr);
+
+	for (size_t i = 0; i < args->faults.n && r >= 0; i++)
+		r = sim_fault_parse(&o->faults, args->faults.v[i], reterr);
+	if (r >= 0 &&
+	    (args->steps < 1 || args->steps > 10000000 || args->micro_batches > 4096 ||
+	     args->interleave > 64 || args->layers > 1024 || args->step_ms < 1 ||
+	     args->step_ms > 10000000 || args->gpus_per_node < 1 || args->gpus_per_node > 1024))
+		r = error_set(reterr, -EINVAL,
+			      "--steps is 1 to 10000000, --micro-batches up to 4096, --interleave "
+			      "up to 64, --layers up to 1024, --step-ms 1 to 10000000, "
+			      "--gpus-per-node 1 to 1024");
+	o->layout_text = args->layout;
+	o->seed = (uint64_t)args->seed;
+	o->steps = (uint32_t)args->steps;
+	o->micro_batches = (uint32_t)args->micro_batches;
+	o->chunks = (uint32_t)args->interleave;
+	o->layers = (uint32_t)args->layers;
+	o->step_ms = (double)args->step_ms;
+	o->gpus_per_node = (uint32_t)args->gpus_per_node;
+	o->all_reduce = args->all_reduce;
+	o->noise = 0.01;
+	o->lengths = 0.03;
+	o->routing = 0.04;
+	return r;
+}
+
+int sim_main(int argc, char **argv)
+{
+	struct sim_args args = { .steps = 20,
+				 .seed = 1,
+				 .interleave = 1,
+				 .layers = 1,
+				 .step_ms = 2000,
+				 .gpus_per_node = 8 };
+	struct sim_options options = { 0 };
+	struct error error = { "" };
+	int operands, status = command_line(&sim_spec, argc, argv, &args, &operands);
+
+	if (status >= 0)
+		goto out;
+	status = EXIT_USAGE;
+	if (args.list_faults) {
+		status = list_faults();
+	} else if (operands < argc) {
+		complain("sim: \"%s\" is no option; see lockstep sim --help", argv[operands]);
+	} else if (!args.layout || !args.out) {
+		complain("sim: give --layout and --out; see lockstep sim --help");
+	} else if (options_of(&args, &options, &error) < 0) {
+		complain("sim: %s", error.text);
+	} else {
+		int r = simulate(&args, &options, &error);
+
+		status = r == -EINVAL ? EXIT_USAGE : r < 0 ? EXIT_CANNOT_TELL : EXIT_HEALTHY;
+		if (*error.text)
+			complain("sim: %s", error.text);
+	}
+out:
+	free(args.faults.v);
+	sim_faults_done(&options.faults);
+	return status;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sim.h - a training job of any size as a model of its timing: what every rank would have recorded.
+ *
+ * A rank is a host that launches work and runs ahead of its GPU, a stream of compute, and transfers
+ * beside it. What each stage does in a step is one program (sim_plan.h); the ranks walk through it,
+ * and a collective moves when its last member has arrived. Noise is drawn from the seed, the rank,
+ * the step and the place in the program, never from the faults: the same job without them differs
+ * in nothing else, which gives the impact. Times are nanoseconds.
+ */
+#pragma once
+#include "model/job.h"
+#include "model/layout.h"
+#include "sim/sim_fault.h"
+
+#define SIM_RANKS_MAX 131072
+
+struct sim_options {
+	struct layout layout;
+	const char *layout_text;
+	uint64_t seed;
+	uint32_t steps;
+	uint32_t micro_batches;	 /* 0: twice the stages, at least 4 */
+	uint32_t chunks;	 /* virtual stages a rank holds; 1: plain 1F1B */
+	uint32_t layers;	 /* of a chunk */
+	uint32_t gpus_per_node;	 /* 0: 8 */
+	double step_ms;		 /* about how long a healthy step is */
+	double noise;		 /* standard deviation of a kernel's duration, as a share */
+	double lengths, routing; /* the same of sequence lengths and of tokens an expert gets */
+	bool all_reduce;	 /* gradients by all-reduce; else reduce-scatter and all-gather */
+	struct sim_faults faults;
+};
+
+struct sim;
+/* 0, or -EINVAL with a detail: a layout or fault that does not fit the job. */
+int sim_new(const struct sim_options *options, struct sim **ret, struct error *reterr);
+struct sim *sim_free(struct sim *s); /* NULL is fine; returns NULL */
+/* The job of its records: ranks, hosts, groups. Lives as long as the simulation. */
+const struct job *sim_job(const struct sim *s);
+/* The next step of all ranks, by row, valid until the next call; NULL: there are no more. */
+struct step *const *sim_next(struct sim *s, uint64_t *ret_number);
+/* Mean duration over the ranks of the step that sim_next gave last. */
+double sim_step_ns(const struct sim *s);

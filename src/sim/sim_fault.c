@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/sim_fault.h"
+
+#include "base/options.h"
+#include "base/ranges.h"
+#include "sim/sim_plan.h"
+
+const struct sim_fault_info sim_fault_infos[SIM_FAULT_KINDS] = {
+	[SIM_COMPUTE] = { "compute-straggler", CAUSE_COMPUTE_STRAGGLER,
+			  "ranks compute slower: ranks=, factor=1.5, phase=" },
+	[SIM_THROTTLING] = { "throttling", CAUSE_THROTTLING,
+			     "the same in waves: ranks=, factor=1.5, every=20, last=6 (steps)" },
+	[SIM_LINK] = { "comm-link", CAUSE_COMM_LINK,
+		       "transfers that leave a node are slower: ranks= (whole nodes, or a rank's "
+		       "own "
+		       "port) or rail=, factor=4; pair=1: only those between the ranks' nodes" },
+	[SIM_HOST] = { "host-stall", CAUSE_HOST_STALL,
+		       "the host launches nothing for a while: ranks=, ms=400, every=1, "
+		       "detail=python|compile|gc|io" },
+	[SIM_DATA] = { "data-starved", CAUSE_DATA_STARVED,
+		       "the data loader is late: ranks=, ms=400, every=1" },
+	[SIM_SAVE] = { "checkpoint", CAUSE_CHECKPOINT,
+		       "a save holds the ranks up: ranks= (none: all), ms=4000, every=20" },
+	[SIM_STAGE] = { "pipeline-imbalance", CAUSE_PIPELINE_IMBALANCE,
+			"a stage has more work: stage=, factor=1.4" },
+	[SIM_WORKLOAD] = { "workload-imbalance", CAUSE_WORKLOAD_IMBALANCE,
+			   "in each step some replicas have longer sequences: factor=1.5" },
+	[SIM_KERNEL] = { "kernel-regression", CAUSE_KERNEL_REGRESSION,
+			 "one kernel is slower on all ranks: phase=mlp, factor=1.3" },
+};
+
+static const struct sim_fault defaults[SIM_FAULT_KINDS] = {
+	[SIM_COMPUTE] = { .factor = 1.5 },
+	[SIM_THROTTLING] = { .factor = 1.5, .every = 20, .last = 6 },
+	[SIM_LINK] = { .factor = 4 },
+	[SIM_HOST] = { .ms = 400, .detail = HOST_PYTHON },
+	[SIM_DATA] = { .ms = 400 },
+	[SIM_SAVE] = { .ms = 4000, .every = 20 },
+	[SIM_STAGE] = { .factor = 1.4 },
+	[SIM_WORKLOAD] = { .factor = 1.5 },
+	[SIM_KERNEL] = { .factor = 1.3, .phase = SIM_MLP },
+};
+
+static int kind_of(const char *word, struct error *reterr)
+{
+	const char *names[SIM_FAULT_KINDS], *near;
+
+	for (int k = 0; k < SIM_FAULT_KINDS; k++) {
+		names[k] = sim_fault_infos[k].name;
+		if (!strcmp(word, names[k]))
+			return k;
+	}
+	near = options_nearest(word, names, SIM_FAULT_KINDS);
+	return error_set(reterr, -EINVAL,
+			 "\"%s\" is no fault that can be simulated%s%s; see --list-faults", word,
+			 near ? ", did you mean " : "", near ? near : "");
+}
+
+static int word_of(const char *value, const char *const *words, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (!strcmp(value, words[i]))
+			return i;
+	return -1;
+}
+
+static int detail_of(const char *value)
+{
+	for (int d = 0; d < HOST_DETAILS; d++)
+		if (!strcmp(value, host_detail_name((enum host_detail)d)))
+			return d;
+	return -1;
+}
+
+static bool number_in(const char *value, double low, double high, double *ret)
+{
+	char *end;
+
+	*ret = strtod(value, &end);
+	return *value && !*end && *ret >= low && *ret <= high;
+}
+
+static bool whole_in(const char *value, int64_t low, int64_t high, int64_t *ret)
+{
+	double v;
+
+	if (!number_in(value, (double)low, (double)high, &v) || v != (double)(int64_t)v)
+		return false;
+	*ret = (int64_t)v;
+	return true;
+}
+
+static bool take(struct sim_fault *f, const char *key, const char *value)
+{
+	int64_t v;
+	double x;
+
+	if (!strcmp(key, "ranks"))
+		return ranges_parse(value, &f->ranks, &f->n_ranks, NULL) >= 0;
+	if (!strcmp(key, "phase"))
+		return (f->phase = word_of(value, sim_phase_names, SIM_PHASES)) >= 0;
+	if (!strcmp(key, "detail")) {
+		int d = detail_of(value);
+
+		f->detail = (enum host_detail)MAX(d, 0);
+		return d >= 0;
+	}
+	if (!strcmp(key, "factor"))
+		return number_in(value, 0.01, 10000, &f->factor);
+	if (!strcmp(key, "ms"))
+		return number_in(value, 0, 1e9, &f->ms);
+	if (!whole_in(value, 0, INT32_MAX, &v))
+		return false;
+	x = (double)v;
+	if (!strcmp(key, "from"))
+		f->from = v;
+	else if (!strcmp(key, "to"))
+		f->to = v;
+	else if (!strcmp(key, "every") && v > 0)
+		f->every = v;
+	else if (!strcmp(key, "last") && v > 0)
+		f->last = v;
+	else if (!strcmp(key, "stage"))
+		f->stage = (int)x;
+	else if (!strcmp(key, "rail"))
+		f->rail = (int)x;
+	else if (!strcmp(key, "pair"))
+		f->pair = v != 0;
+	else
+		return false;
+	return true;
+}
+
+int sim_fault_parse(struct sim_faults *faults, const char *text, struct error *reterr)
+{
+	_cleanup_free_ char *copy = xstrdup(text);
+	char *at = copy, *word = strsep(&at, " ");
+	int kind = kind_of(word, reterr);
+	struct sim_fault f;
+
+	if (kind < 0)
+		return kind;
+	f = defaults[kind];
+	f.kind = (enum sim_fault_kind)kind;
+	f.phase = kind == SIM_KERNEL ? SIM_MLP : -1;
+	f.stage = f.rail = -1;
+	f.to = INT64_MAX;
+	f.every = MAX(f.every, 1);
+	f.last = MAX(f.last, 1);
+	while ((word = strsep(&at, " "))) {
+		char *value = strchr(word, '=');
+
+		if (!*word)
+			continue;
+		if (value)
+			*value++ = 0;
+		if (!value || !take(&f, word, value)) {
+			free(f.ranks);
+			return error_set(
+			    reterr, -EINVAL, "%s: \"%s%s%s\" is not understood; see --list-faults",
+			    sim_fault_infos[kind].name, word, value ? "=" : "", value ? value : "");
+		}
+	}
+	faults->v = xrealloc(faults->v, (faults->n + 1) * sizeof(*faults->v));
+	faults->v[faults->n++] = f;
+	return 0;
+}
+
+void sim_faults_done(struct sim_faults *faults)
+{
+	for (size_t i = 0; i < faults->n; i++) {
+		free(faults->v[i].ranks);
+		free(faults->v[i].has);
+	}
+	free(faults->v);
+	*faults = (struct sim_faults){ 0 };
+}
+
+bool sim_fault_on(const struct sim_fault *f, int64_t step)
+{
+	return step >= f->from && step <= f->to && (step - f->from) % f->every < f->last;
+}

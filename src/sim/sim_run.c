@@ -1,0 +1,624 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sim_run.c - the ranks walk through the programs of their stages.
+ *
+ * Nothing here needs a clock that all share: a rank goes on until it stands before a collective
+ * that somebody has not reached; whoever comes last says when it is done and sets the others going.
+ * Times follow from what they wait for (the largest of several), so the order in which ranks are
+ * taken up does not matter.
+ */
+#include "sim/sim_inside.h"
+
+#include <math.h>
+
+#define START_LATENCY_NS 4000.0
+#define SCATTER_NS	 3000.0 /* members leave within this */
+#define DATA_NS		 250e3	/* a batch that is there already */
+#define CROWDED		 0.3	/* a transfer beside another of its rank's takes longer by this */
+#define BESIDE		 0.06	/* compute while transfers move beside it */
+#define WARM_UP		 1.5	/* the first step */
+#define HOST_NOISE	 0.3
+#define GC_EVERY	 40  /* steps, on the average, a rank collects garbage .. */
+#define GC_NS		 6e6 /* .. for about this */
+
+double sim_share(uint64_t seed, uint64_t a, uint64_t b)
+{
+	return (double)(hash_mix(hash_mix(seed, a), b) >> 11) * 0x1p-53;
+}
+
+static double normal_of(uint64_t bits)
+{
+	double sum = (double)(bits & 0xffff) + (double)(bits >> 16 & 0xffff) +
+		     (double)(bits >> 32 & 0xffff) + (double)(bits >> 48);
+
+	return (sum / 65536 - 2) * 1.7320508; /* of four uniform ones */
+}
+
+double sim_normal(uint64_t seed, uint64_t a, uint64_t b)
+{
+	return normal_of(hash_mix(hash_mix(seed, a), b));
+}
+
+/* The next of a rank's own noise in this step: as many are drawn whatever the faults do. */
+static uint64_t bits_next(struct sim_rank *r)
+{
+	uint64_t z = (r->noise += 0x9e3779b97f4a7c15u);
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+	return z ^ (z >> 31);
+}
+
+static double noise_next(struct sim_rank *r)
+{
+	return normal_of(bits_next(r));
+}
+
+/* --- faults --- */
+
+static bool has(const struct sim_fault *f, uint32_t rank)
+{
+	return !f->has || f->has[rank];
+}
+
+static double compute_factor(const struct sim *s, uint32_t rank, const struct sim_op *op)
+{
+	double factor = 1;
+
+	for (size_t i = 0; i < s->n_active; i++) {
+		const struct sim_fault *f = s->active[i];
+
+		if (f->kind == SIM_COMPUTE || f->kind == SIM_THROTTLING) {
+			if (has(f, rank) && (f->phase < 0 || f->phase == op->phase))
+				factor *= f->factor;
+		} else if (f->kind == SIM_KERNEL) {
+			if (op->phase == f->phase && op->slowed)
+				factor *= f->factor;
+		} else if (f->kind == SIM_STAGE) {
+			if ((uint32_t)f->stage == s->plan.stage_of[rank] &&
+			    op->phase != SIM_OPTIMIZER)
+				factor *= f->factor;
+		}
+	}
+	return factor;
+}
+
+/* What a member's port does to a transfer. */
+static void link_fault(struct sim *s, uint32_t rank, const struct sim_op *op, struct sim_inst *inst)
+{
+	uint32_t node = s->options.gpus_per_node;
+
+	for (size_t i = 0; i < s->n_active; i++) {
+		const struct sim_fault *f = s->active[i];
+
+		if (f->kind != SIM_LINK || !has(f, rank) ||
+		    (f->rail >= 0 && (int)(rank % node) != f->rail) ||
+		    (!s->spans[op->group] && s->plan.world > node))
+			continue;
+		if (!f->pair) {
+			inst->slow = MAX(inst->slow, (float)f->factor);
+		} else if (inst->first_bad && (inst->first_bad - 1) / node != rank / node) {
+			inst->slow = MAX(inst->slow, (float)f->factor);
+		} else {
+			inst->first_bad = rank + 1;
+		}
+	}
+}
+
+/* The host's stalls come in the middle of the step's launches, loads and saves at its beginning. */
+static void host_faults(struct sim *s, uint32_t rank, struct sim_rank *r, bool middle)
+{
+	for (size_t i = 0; i < s->n_active; i++) {
+		const struct sim_fault *f = s->active[i];
+		double ns = f->ms * 1e6;
+
+		if (!has(f, rank))
+			continue;
+		if (middle && f->kind == SIM_HOST) {
+			r->host += ns;
+			r->pending[OWN_HOST] += ns;
+			r->pending_detail[f->detail] += ns;
+		} else if (!middle && f->kind == SIM_DATA) {
+			r->host += ns;
+			r->pending[OWN_DATA] += ns;
+		} else if (!middle && f->kind == SIM_SAVE) {
+			r->host += ns;
+			r->pending[OWN_SAVE] += ns;
+		}
+	}
+}
+
+/* --- a rank's streams --- */
+
+/* Nothing runs from r->t to `until`: because of what the host did. */
+static void idle(struct sim_rank *r, double until)
+{
+	static const enum own_part parts[] = { OWN_DATA, OWN_SAVE, OWN_HOST };
+	double left = until - r->t, part;
+
+	if (left <= 0)
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		part = MIN(left, r->pending[parts[i]]);
+		r->pending[parts[i]] -= part;
+		r->own[parts[i]] += part;
+		left -= part;
+		if (part > r->stall) {
+			r->stall = part;
+			r->stall_at = r->t;
+		}
+		for (int d = 0; parts[i] == OWN_HOST && d < HOST_DETAILS; d++) {
+			double of = MIN(part, r->pending_detail[d]);
+
+			r->pending_detail[d] -= of;
+			r->detail[d] += of;
+			part -= of;
+		}
+	}
+	if (left <= 2 * START_LATENCY_NS) {
+		r->own[OWN_LAUNCH] += left;
+	} else {
+		r->own[OWN_HOST] += left;
+		r->detail[HOST_UNKNOWN] += left;
+	}
+	r->t = until;
+}
+
+/* The stream takes up the next operation: when. */
+static double take_up(struct sim_rank *r, const struct sim_op *op, uint32_t n_ops)
+{
+	double lead;
+
+	r->host = MAX(r->host, r->ends[r->pc % SIM_QUEUE]) + op->launch_ns;
+	lead = r->t - r->host;
+	if (r->pc == n_ops / 2)
+		r->lead = MAX(lead, 0);
+	r->lead_most = MAX(r->lead_most, lead);
+	if (r->host + START_LATENCY_NS > r->t)
+		idle(r, r->host + START_LATENCY_NS);
+	else if (lead > 0 && r->pending[OWN_HOST] + r->pending[OWN_DATA] > 0)
+		/* what the run-ahead hid is not felt later */
+		for (int part = 0; part < OWN_PARTS; part++)
+			r->pending[part] = 0;
+	return r->t;
+}
+
+static void in_phase(struct sim_rank *r, const struct sim_op *op, double start, double end)
+{
+	if (op->phase == SIM_PHASES)
+		return;
+	if (r->phase_first[op->phase] <= 0)
+		r->phase_first[op->phase] = start;
+	r->phase_last[op->phase] = end;
+}
+
+static double own_at(const struct sim_rank *r, double t)
+{
+	return t - r->begin - r->blocked;
+}
+
+/* --- collectives --- */
+
+static uint32_t inst_of(const struct sim *s, uint32_t rank, const struct sim_op *op)
+{
+	const struct sim_plan *p = &s->plan;
+
+	if (op->group == SIM_PP)
+		return p->first_inst[SIM_PP] + op->place * p->lanes + p->lane_of[rank];
+	return p->first_inst[op->group] + p->group_of[op->group][rank] * p->of_kind[op->group] +
+	       op->place;
+}
+
+static void wake(struct sim *s, struct sim_inst *inst)
+{
+	while (inst->waiting) {
+		uint32_t rank = inst->waiting - 1;
+
+		inst->waiting = s->ranks[rank].next;
+		s->stack[s->n_stack++] = rank;
+	}
+}
+
+/* All have come: it moves. */
+static void complete(struct sim *s, uint32_t at, const struct sim_op *op)
+{
+	struct sim_inst *inst = &s->insts[at];
+	double ns = op->ns * (double)inst->slow, from = inst->latest;
+
+	if (op->kind == SIM_POST && op->place > 0) /* one after the other on their stream */
+		from = MAX(from, s->insts[at - 1].done);
+	if (op->with_tokens)
+		ns *=
+		    1 + s->options.routing * fabs(sim_normal(s->options.seed ^ 0x70, at, s->step));
+	ns *= 1 + 0.02 * sim_normal(s->options.seed ^ 0x6e, at, s->step);
+	if (inst->crowd > 0 && op->kind != SIM_POST)
+		ns += CROWDED * MIN((double)inst->crowd, ns);
+	inst->done = from + ns;
+	wake(s, inst);
+}
+
+static void arrive(struct sim *s, uint32_t rank, struct sim_rank *r, const struct sim_op *op,
+		   uint32_t at, double t)
+{
+	struct sim_inst *inst = &s->insts[at];
+	uint32_t members = op->group == SIM_PP ? 2 : s->plan.members[op->group];
+
+	if (!inst->arrived)
+		inst->slow = 1;
+	if (!inst->arrived || t > inst->latest) {
+		inst->latest = t;
+		inst->crowd = (float)MAX(r->moving - t, 0);
+	}
+	link_fault(s, rank, op, inst);
+	if (++inst->arrived == members)
+		complete(s, at, op);
+}
+
+static struct sim_kept *keep(struct sim_rank *r, const struct sim_op *op, uint32_t at, double t)
+{
+	struct sim_kept *k = op->keep < 0 ? NULL : &r->kept[op->keep];
+
+	if (k)
+		*k = (struct sim_kept){ .arrive = t,
+					.end = NAN,
+					.own_arrive = own_at(r, t),
+					.own_need = -1,
+					.inst = at,
+					.op = r->pc };
+	return k;
+}
+
+/* It stands before what is not done: is it, by now? */
+static bool stands(uint32_t rank, struct sim_rank *r, struct sim_inst *inst)
+{
+	if (!isnan(inst->done))
+		return false;
+	r->next = inst->waiting;
+	inst->waiting = rank + 1;
+	return true;
+}
+
+/* A collective that the rank needs before it goes on. False: it has to wait for others. */
+static bool meet(struct sim *s, uint32_t rank, struct sim_rank *r, const struct sim_op *op,
+		 uint32_t n_ops)
+{
+	uint32_t at = inst_of(s, rank, op);
+	struct sim_inst *inst = &s->insts[at];
+	struct sim_kept *k;
+	double end;
+
+	if (!r->arrived) {
+		r->at = take_up(r, op, n_ops);
+		r->arrived = true;
+		arrive(s, rank, r, op, at, r->at);
+	}
+	if (stands(rank, r, inst))
+		return false;
+	r->arrived = false;
+	end = inst->done + SCATTER_NS * (double)(bits_next(r) >> 40) * 0x1p-24;
+	k = keep(r, op, at, r->at);
+	if (k) {
+		k->end = end;
+		k->own_need = k->own_arrive;
+		k->exposed = end - r->at;
+	}
+	r->comm += end - r->at;
+	r->exposed += end - r->at;
+	r->work_ns[r->pc] = (float)(end - r->at);
+	r->blocked += end - r->at;
+	r->t = end;
+	in_phase(r, op, r->at, end);
+	return true;
+}
+
+static void post(struct sim *s, uint32_t rank, struct sim_rank *r, const struct sim_op *op,
+		 uint32_t n_ops)
+{
+	uint32_t at = inst_of(s, rank, op);
+	double t = take_up(r, op, n_ops);
+
+	keep(r, op, at, t);
+	r->work_ns[r->pc] = (float)(t - r->begin);
+	if (op->kind == SIM_POST) {
+		r->last_post = at + 1;
+		r->moving = MAX(r->moving, t) + op->ns;
+	}
+	arrive(s, rank, r, op, at, t);
+}
+
+static bool await(struct sim *s, uint32_t rank, struct sim_rank *r)
+{
+	struct sim_inst *inst = r->last_post ? &s->insts[r->last_post - 1] : NULL;
+
+	if (!inst)
+		return true;
+	if (stands(rank, r, inst))
+		return false;
+	if (inst->done > r->t) {
+		for (uint32_t i = r->pc; i-- > 0;) {
+			const struct sim_op *op =
+			    &s->plan.programs[s->plan.stage_of[rank]].ops.v[i];
+
+			if (op->kind != SIM_POST)
+				continue;
+			if (op->keep >= 0) {
+				r->kept[op->keep].own_need = own_at(r, r->t);
+				r->kept[op->keep].exposed = inst->done - r->t;
+			}
+			break;
+		}
+		r->exposed += inst->done - r->t;
+		r->blocked += inst->done - r->t;
+		r->t = inst->done;
+	}
+	return true;
+}
+
+/* --- compute --- */
+
+static void data(struct sim *s, uint32_t rank, struct sim_rank *r)
+{
+	double load = DATA_NS * (1 + HOST_NOISE * fabs(noise_next(r)));
+	double gc = GC_NS * (1 + 0.5 * fabs(noise_next(r)));
+
+	r->host += load;
+	r->pending[OWN_DATA] += load;
+	if (sim_share(s->options.seed ^ 0x6c, rank, s->step) * GC_EVERY < 1) {
+		r->host += gc;
+		r->pending[OWN_HOST] += gc;
+		r->pending_detail[HOST_GC] += gc;
+	}
+	host_faults(s, rank, r, false);
+}
+
+static void work(struct sim *s, uint32_t rank, struct sim_rank *r, const struct sim_op *op,
+		 uint32_t n_ops)
+{
+	const struct sim_plan *p = &s->plan;
+	double ns = op->ns * (1 + s->options.noise * noise_next(r)), start, length, tokens;
+
+	if (op->with_length) {
+		length = s->lengths[s->replica_of[rank] * p->micro_batches + op->micro];
+		ns *= op->phase == SIM_ATTENTION ? length * length : length;
+	}
+	if (op->with_tokens && p->members[SIM_EP] > 1) {
+		tokens = 1 + s->options.routing * noise_next(r);
+		ns *= MAX(0.2, tokens);
+	}
+	ns *= compute_factor(s, rank, op);
+	if (s->step == 0)
+		ns *= WARM_UP;
+	start = take_up(r, op, n_ops);
+	if (r->moving > start)
+		ns += BESIDE * MIN(ns, r->moving - start);
+	r->own[OWN_COMPUTE] += ns;
+	r->work_ns[r->pc] = (float)ns;
+	r->t = start + ns;
+	in_phase(r, op, start, r->t);
+}
+
+/* Until the end of the step, or until it waits for somebody. */
+static void walk(struct sim *s, uint32_t rank)
+{
+	const struct sim_program *program = &s->plan.programs[s->plan.stage_of[rank]];
+	struct sim_rank *r = &s->ranks[rank];
+	uint32_t n = (uint32_t)program->ops.n;
+
+	for (; r->pc < n; r->pc++) {
+		const struct sim_op *op = &program->ops.v[r->pc];
+
+		if (r->pc == n * 5 / 8 && !r->arrived)
+			host_faults(s, rank, r, true);
+		if (op->kind == SIM_WORK && op->phase == SIM_DATA_PHASE)
+			data(s, rank, r);
+		else if (op->kind == SIM_WORK)
+			work(s, rank, r, op, n);
+		else if (op->kind == SIM_POST || op->kind == SIM_SEND)
+			post(s, rank, r, op, n);
+		else if (op->kind == SIM_AWAIT ? !await(s, rank, r) : !meet(s, rank, r, op, n))
+			return;
+		r->ends[r->pc % SIM_QUEUE] = r->t;
+	}
+}
+
+/* --- a step --- */
+
+static void rank_begin(struct sim *s, uint32_t rank)
+{
+	struct sim_rank *r = &s->ranks[rank];
+	struct sim_rank old = *r;
+
+	*r = (struct sim_rank){
+		.t = old.t,
+		.begin = old.t,
+		.host = old.t + 20e3, /* the host has read the loss, and goes on */
+		.kept = old.kept,
+		.work_ns = old.work_ns,
+		.noise = hash_mix(hash_mix(s->options.seed, rank), s->step),
+	};
+	r->step_host = r->host;
+	s->stack[s->n_stack++] = rank;
+}
+
+static void draw_lengths(struct sim *s)
+{
+	uint32_t replicas =
+	    s->plan.world / s->plan.stages / s->plan.members[SIM_TP] / s->plan.members[SIM_CP];
+
+	for (uint32_t i = 0; i < replicas; i++)
+		for (uint32_t m = 0; m < s->plan.micro_batches; m++) {
+			uint32_t at = i * s->plan.micro_batches + m;
+			double x = 1 + s->options.lengths *
+					   sim_normal(s->options.seed ^ 0x6c656e, at, s->step);
+
+			for (size_t k = 0; k < s->n_active; k++)
+				if (s->active[k]->kind == SIM_WORKLOAD &&
+				    sim_share(s->options.seed ^ 0x77, i, s->step) < 0.25)
+					x *= s->active[k]->factor;
+			s->lengths[at] = (float)MAX(x, 0.1);
+		}
+}
+
+struct step *const *sim_next(struct sim *s, uint64_t *ret_number)
+{
+	double sum = 0;
+
+	if (s->step == s->options.steps)
+		return NULL;
+	s->n_active = 0;
+	for (size_t i = 0; i < s->options.faults.n; i++)
+		if (sim_fault_on(&s->options.faults.v[i], s->step))
+			s->active[s->n_active++] = &s->options.faults.v[i];
+	draw_lengths(s);
+	for (uint32_t i = 0; i < s->n_insts; i++)
+		s->insts[i] = (struct sim_inst){ .done = NAN };
+	for (uint32_t r = s->plan.world; r-- > 0;)
+		rank_begin(s, r);
+	while (s->n_stack)
+		walk(s, s->stack[--s->n_stack]);
+	for (uint32_t r = 0; r < s->plan.world; r++)
+		sum += s->ranks[r].t - s->ranks[r].begin;
+	s->step_ns = sum / s->plan.world;
+	sim_record_step(s);
+	*ret_number = s->step++;
+	return s->step_of;
+}
+
+double sim_step_ns(const struct sim *s)
+{
+	return s->step_ns;
+}
+
+/* --- beginning and end --- */
+
+static int check(const struct sim_options *o, struct error *reterr)
+{
+	int64_t world = layout_world(&o->layout),
+		dp = (int64_t)o->layout.size[LAYOUT_DP] * o->layout.size[LAYOUT_CP];
+	uint32_t pp = o->layout.size[LAYOUT_PP];
+
+	if (world < 1 || world > SIM_RANKS_MAX)
+		return error_set(reterr, -EINVAL,
+				 "%s is a job of %" PRId64 " ranks; 1 to %d can be simulated",
+				 o->layout_text, world, SIM_RANKS_MAX);
+	if (dp % o->layout.size[LAYOUT_EP])
+		return error_set(reterr, -EINVAL,
+				 "%s: ep=%" PRIu32 " does not divide dp x cp = %" PRId64,
+				 o->layout_text, o->layout.size[LAYOUT_EP], dp);
+	if (o->chunks > 1 && (pp < 2 || o->micro_batches % pp))
+		return error_set(reterr, -EINVAL,
+				 "interleaved stages need pp of 2 or more, and micro-batches that "
+				 "it divides: pp=%" PRIu32 ", %" PRIu32 " micro-batches",
+				 pp, o->micro_batches);
+	for (size_t i = 0; i < o->faults.n; i++) {
+		const struct sim_fault *f = &o->faults.v[i];
+
+		if (f->n_ranks && f->ranks[f->n_ranks - 1] >= world)
+			return error_set(reterr, -EINVAL,
+					 "%s: there is no rank %" PRId64 " in a job of %" PRId64,
+					 sim_fault_infos[f->kind].name, f->ranks[f->n_ranks - 1],
+					 world);
+		if (f->kind == SIM_STAGE && (f->stage < 0 || (uint32_t)f->stage >= pp))
+			return error_set(reterr, -EINVAL,
+					 "pipeline-imbalance: stage= must be one of 0 to %" PRIu32,
+					 pp - 1);
+		if (f->kind != SIM_SAVE && f->kind != SIM_STAGE && f->kind != SIM_WORKLOAD &&
+		    f->kind != SIM_KERNEL && !f->n_ranks && f->rail < 0)
+			return error_set(reterr, -EINVAL, "%s: ranks= is missing",
+					 sim_fault_infos[f->kind].name);
+	}
+	return 0;
+}
+
+/* Replicas in order of their dp coordinate: ranks of one share their sequences. */
+static void find_replicas(struct sim *s)
+{
+	s->replica_of = xmalloc((size_t)s->plan.world * sizeof(uint32_t));
+	for (uint32_t r = 0; r < s->plan.world; r++)
+		s->replica_of[r] = layout_coord(&s->options.layout, r, LAYOUT_DP);
+}
+
+static void find_spans(struct sim *s)
+{
+	uint32_t node = s->options.gpus_per_node;
+
+	for (int g = 0; g < SIM_PP; g++) {
+		uint32_t *first = xmalloc(s->plan.groups[g] * sizeof(*first));
+
+		memset(first, 0xff, s->plan.groups[g] * sizeof(*first));
+		for (uint32_t r = 0; r < s->plan.world; r++) {
+			uint32_t *f = &first[s->plan.group_of[g][r]];
+
+			*f = *f == NO_ID ? r / node : *f;
+			s->spans[g] |= *f != r / node;
+		}
+		free(first);
+	}
+	s->spans[SIM_PP] = s->plan.stages > 1 && s->plan.world > node;
+}
+
+int sim_new(const struct sim_options *options, struct sim **ret, struct error *reterr)
+{
+	struct sim *s = xcalloc(1, sizeof(*s));
+	struct sim_options *o = &s->options;
+	int r;
+
+	*o = *options;
+	o->gpus_per_node = o->gpus_per_node ? o->gpus_per_node : 8;
+	o->chunks = MAX(o->chunks, 1u);
+	o->layers = MAX(o->layers, 1u);
+	if (!o->micro_batches)
+		o->micro_batches = MAX(2 * o->layout.size[LAYOUT_PP], 4u);
+	r = check(o, reterr);
+	if (r < 0) {
+		free(s);
+		return r;
+	}
+	sim_plan_make(&s->plan, o);
+	for (size_t i = 0; i < o->faults.n; i++) {
+		struct sim_fault *f = &o->faults.v[i];
+
+		if (!f->n_ranks || f->has)
+			continue;
+		f->has = xcalloc(s->plan.world, 1);
+		for (size_t k = 0; k < f->n_ranks; k++)
+			f->has[f->ranks[k]] = 1;
+	}
+	find_replicas(s);
+	find_spans(s);
+	s->n_insts = s->plan.first_inst[SIM_GROUPS];
+	s->insts = xmalloc((s->n_insts + 1) * sizeof(*s->insts));
+	s->stack = xmalloc((size_t)s->plan.world * sizeof(*s->stack));
+	s->active = xcalloc(o->faults.n + 1, sizeof(*s->active));
+	s->lengths =
+	    xmalloc((size_t)o->layout.size[LAYOUT_DP] * s->plan.micro_batches * sizeof(float));
+	s->ranks = xcalloc(s->plan.world, sizeof(*s->ranks));
+	for (uint32_t k = 0; k < s->plan.world; k++) {
+		const struct sim_program *p = &s->plan.programs[s->plan.stage_of[k]];
+
+		s->ranks[k].kept = xcalloc(p->n_keep + 1, sizeof(*s->ranks[k].kept));
+		s->ranks[k].work_ns = xcalloc(p->ops.n, sizeof(float));
+	}
+	sim_record_init(s);
+	*ret = s;
+	return 0;
+}
+
+struct sim *sim_free(struct sim *s)
+{
+	if (!s)
+		return NULL;
+	for (uint32_t r = 0; r < s->plan.world; r++) {
+		free(s->ranks[r].kept);
+		free(s->ranks[r].work_ns);
+	}
+	sim_record_done(s);
+	sim_plan_done(&s->plan);
+	free(s->ranks);
+	free(s->insts);
+	free(s->stack);
+	free(s->active);
+	free(s->lengths);
+	free(s->replica_of);
+	free(s);
+	return NULL;
+}
