@@ -14,6 +14,8 @@ struct args {
 	double impact;
 	struct option_steps steps;
 	struct option_ranks ranks;
+	struct option_texts faults;
+	int64_t seed;
 };
 #define FIELD(name) offsetof(struct args, name)
 static const struct option_row rows[] = {
@@ -23,6 +25,8 @@ static const struct option_row rows[] = {
 	{ "min-impact", 0, OPTION_PCT, FIELD(impact), "PCT", "smallest impact" },
 	{ "steps", 0, OPTION_STEPS, FIELD(steps), "A-B", "steps" },
 	{ "ranks", 0, OPTION_RANKS, FIELD(ranks), "LIST", "ranks" },
+	{ "fault", 'f', OPTION_TEXTS, FIELD(faults), "FAULT", "faults" },
+	{ "seed", 0, OPTION_NUMBER, FIELD(seed), "N", "seed" },
 	{ 0 },
 };
 static const struct option_spec spec = { "thing", "PATH...", "does a thing", rows, "More.\n" };
@@ -59,6 +63,25 @@ static void every_type_is_parsed(void **state)
 	assert_int_equal(args.ranks.v[1], 3);
 	assert_int_equal(operands, 11);
 	free(args.ranks.v);
+}
+
+static void texts_add_up_and_numbers_are_whole(void **state)
+{
+	struct args args;
+	struct error error;
+	int operands;
+
+	(void)state;
+	assert_int_equal(PARSE("-f", "a b", "--seed", "12", "--fault=c"), 0);
+	assert_int_equal(args.faults.n, 2);
+	assert_string_equal(args.faults.v[0], "a b");
+	assert_string_equal(args.faults.v[1], "c");
+	assert_int_equal(args.seed, 12);
+	free(args.faults.v);
+	assert_int_equal(PARSE("--seed", "1.5"), -EINVAL);
+	assert_non_null(strstr(error.text, "1.5"));
+	assert_int_equal(PARSE("--seed=-1"), -EINVAL);
+	assert_int_equal(PARSE("--seed", ""), -EINVAL);
 }
 
 static void steps_may_be_open_at_an_end(void **state)
@@ -160,6 +183,8 @@ static void help_and_list_say_the_same(void **state)
 				  "      --min-impact PCT     smallest impact\n"
 				  "      --steps A-B          steps\n"
 				  "      --ranks LIST         ranks\n"
+				  "  -f, --fault FAULT        faults\n"
+				  "      --seed N             seed\n"
 				  "  -h, --help               show this help\n\nMore.\n");
 	free(text);
 	f = open_memstream(&text, &size);
@@ -185,6 +210,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_type_is_parsed),
+		cmocka_unit_test(texts_add_up_and_numbers_are_whole),
 		cmocka_unit_test(steps_may_be_open_at_an_end),
 		cmocka_unit_test(bad_values_are_named),
 		cmocka_unit_test(a_mistyped_option_gets_a_suggestion),

@@ -9,10 +9,8 @@
 #include <unistd.h>
 
 static const struct command commands[] = {
-	{ &diagnose_spec, diagnose_main },
-	{ &collect_spec, collect_main },
-	{ &export_spec, export_main },
-	{ &explain_spec, explain_main },
+	{ &diagnose_spec, diagnose_main }, { &collect_spec, collect_main },
+	{ &export_spec, export_main },	   { &explain_spec, explain_main },
 	{ &sim_spec, sim_main },
 };
 

@@ -41,7 +41,7 @@ static const struct option_row sim_options[] = {
 	{ "step-ms", 0, OPTION_NUMBER, offsetof(struct sim_args, step_ms), "MS",
 	  "about how long a healthy step is (default 2000)" },
 	{ "gpus-per-node", 0, OPTION_NUMBER, offsetof(struct sim_args, gpus_per_node), "N",
-	  "GPUs of a node (default 8)" },
+	  "how many GPUs a node has (default 8)" },
 	{ "all-reduce", 0, OPTION_FLAG, offsetof(struct sim_args, all_reduce), NULL,
 	  "gradients by all-reduce, not by reduce-scatter and all-gather" },
 	{ "list-faults", 0, OPTION_FLAG, offsetof(struct sim_args, list_faults), NULL,

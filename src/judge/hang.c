@@ -362,17 +362,14 @@ static void verdict(struct hang *h)
 	if (!h->breaches.n) {
 		bool late = h->s->moved == MOVED_YES || h->goes_on;
 		bool steps_only = !h->s->n_dumps && !h->s->stacks.n && any_steps(h->s);
+		bool stopped =
+		    h->timed_out || h->early.n || h->monitors || (h->spins && !h->saves_now);
+		bool good = steps_only || h->saves_now ||
+			    (h->r->verdict == VERDICT_HEALTHY && h->r->ranks.n);
 
 		if (h->r->verdict == VERDICT_SLOW)
 			return;
-		if ((h->timed_out || h->early.n || h->monitors || (h->spins && !h->saves_now)) &&
-		    !late)
-			h->r->verdict = VERDICT_INSUFFICIENT;
-		else if (late || steps_only || h->saves_now ||
-			 (h->r->verdict == VERDICT_HEALTHY && h->r->ranks.n))
-			h->r->verdict = VERDICT_HEALTHY;
-		else
-			h->r->verdict = VERDICT_INSUFFICIENT;
+		h->r->verdict = late || (good && !stopped) ? VERDICT_HEALTHY : VERDICT_INSUFFICIENT;
 		return;
 	}
 	for (size_t i = 0; i < h->breaches.n; i++)

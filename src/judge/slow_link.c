@@ -112,7 +112,8 @@ static void judge_kind(struct judge *j, const struct sample *s, size_t n, const 
 			x[k - i] = s[k].transfer;
 		*vec_push(&speeds) = unit_speed(&j->links.v[s[i].unit], x, k - i);
 	}
-	memcpy(x, speeds.v, speeds.n * sizeof(*x));
+	if (speeds.n)
+		memcpy(x, speeds.v, speeds.n * sizeof(*x));
 	reference = speeds.n > 1 ? robust_reference(x, speeds.n) : 0;
 	for (size_t i = 0; i < n; i++) {
 		struct link_unit *u = &j->links.v[s[i].unit];

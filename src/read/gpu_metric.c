@@ -560,9 +560,11 @@ static uint32_t throttle_mask(struct testimony *t, unsigned long long mask)
 		if (mask & reasons[i].bit) {
 			size_t len = strlen(reasons[i].words);
 
-			memcpy(text + n, ", ", 2);
-			n += n ? 2 : 0;
-			memcpy(text + n, reasons[i].words, len);
+			if (n) {
+				text[n++] = ',';
+				text[n++] = ' ';
+			}
+			memcpy(text + n, reasons[i].words, len + 1);
 			n += len;
 		}
 	return n ? testimony_name(t, text, n) : NO_ID;

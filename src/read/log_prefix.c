@@ -281,20 +281,16 @@ static bool bracket_level(struct log *g, struct log_line *l, struct scan *s)
 	q.p++;
 	scan_eat(&q, "NeMo ");
 	if (glog_stamp(&q, &l->level, &l->time_ns)) {
-		if (!to_bracket(&q, 200))
-			return false;
+		;
 	} else if (scan_left(&q) > 3 && is_level_letter(*q.p) && q.p[1] == ' ') {
 		l->level = *q.p;
 		q.p += 2;
 		log_stamp(g, &q, &l->time_ns);
-		if (!to_bracket(&q, 200))
-			return false;
-	} else if (level_word(&q, &l->level)) {
-		if (!to_bracket(&q, 200))
-			return false;
-	} else {
+	} else if (!level_word(&q, &l->level)) {
 		return false;
 	}
+	if (!to_bracket(&q, 200))
+		return false;
 	*s = q;
 	return true;
 }

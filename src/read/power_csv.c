@@ -466,9 +466,8 @@ bool power_csv_sniff(const char *text, size_t len, const char *path)
 		lines++;
 		if (header_of(line, n, &typed))
 			table = typed;
-		else if (table.n && count_cells(line, n, table.separator) == table.n)
-			rows++;
-		else if (typed_of(line, n, &typed))
+		else if ((table.n && count_cells(line, n, table.separator) == table.n) ||
+			 typed_of(line, n, &typed))
 			rows++;
 		else
 			other++;

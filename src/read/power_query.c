@@ -106,8 +106,9 @@ static void query_value(struct power_table *p, struct table_state *s, const char
 			size_t name_len, const char *value, size_t len)
 {
 	const char *section = intern_get(&p->t->names, s->section);
+	const struct gpu_metric_name *row;
 	const char *metric = NULL;
-	enum gpu_unit unit;
+	enum gpu_unit unit = UNIT_NONE;
 	char plain[48];
 
 	plain_name(plain, sizeof(plain), name, name_len);
@@ -131,9 +132,10 @@ static void query_value(struct power_table *p, struct table_state *s, const char
 		for (size_t i = 0; i < ARRAY_SIZE(throttle_rows); i++)
 			if (strstr(plain, throttle_rows[i].name))
 				metric = throttle_rows[i].metric;
-	if (metric)
-		gpu_reading_text(&s->reading, p->t, gpu_metric_find(metric, strlen(metric), &unit),
-				 unit, value, len, &p->bad);
+	if (!metric)
+		return;
+	row = gpu_metric_find(metric, strlen(metric), &unit);
+	gpu_reading_text(&s->reading, p->t, row, unit, value, len, &p->bad);
 }
 
 /* <gpu id="..">, <section>, <name>value</name>, </section> */

@@ -513,7 +513,7 @@ int power_table_read(struct input *in, const char *path, struct testimony **ret,
 			gpustat_heading(p, line, len, &f.host);
 	}
 	stats->skipped[SKIP_BAD_NUMBER] += p->bad;
-	p = power_table_free(p);
+	power_table_free(p);
 	for (size_t i = 0; i < f.t->gpus.n; i++)
 		stats->events += f.t->gpus.v[i].seen;
 	return power_file_end(&f, ret, reterr);

@@ -50,7 +50,7 @@ struct building {
 static double transfer_ns(const struct sim_plan *p, enum sim_group g, enum comm_op op,
 			  uint64_t bytes)
 {
-	uint32_t node = p->options->gpus_per_node, n = p->members[g], span = 1;
+	uint32_t node = MAX(p->options->gpus_per_node, 1u), n = p->members[g], span = 1;
 	double latency, bandwidth, factor = op == COMM_ALL_REDUCE ? 2 : 1;
 
 	for (uint32_t r = 0; r < p->world; r++)

@@ -67,17 +67,16 @@ static double compute_factor(const struct sim *s, uint32_t rank, const struct si
 	for (size_t i = 0; i < s->n_active; i++) {
 		const struct sim_fault *f = s->active[i];
 
-		if (f->kind == SIM_COMPUTE || f->kind == SIM_THROTTLING) {
-			if (has(f, rank) && (f->phase < 0 || f->phase == op->phase))
-				factor *= f->factor;
-		} else if (f->kind == SIM_KERNEL) {
-			if (op->phase == f->phase && op->slowed)
-				factor *= f->factor;
-		} else if (f->kind == SIM_STAGE) {
-			if ((uint32_t)f->stage == s->plan.stage_of[rank] &&
-			    op->phase != SIM_OPTIMIZER)
-				factor *= f->factor;
-		}
+		bool slower = false;
+
+		if (f->kind == SIM_COMPUTE || f->kind == SIM_THROTTLING)
+			slower = has(f, rank) && (f->phase < 0 || f->phase == op->phase);
+		else if (f->kind == SIM_KERNEL)
+			slower = op->phase == f->phase && op->slowed;
+		else if (f->kind == SIM_STAGE)
+			slower = (uint32_t)f->stage == s->plan.stage_of[rank] &&
+				 op->phase != SIM_OPTIMIZER;
+		factor *= slower ? f->factor : 1;
 	}
 	return factor;
 }
