@@ -21,6 +21,8 @@
 #define LATE_OF_ALL  0.6   /* of all waiting */
 #define LEVEL_RISE   1.06  /* of a role's middle against its past */
 #define LEVEL_NEAR   0.025 /* of the past: a rank that stayed where all were */
+#define STALL_TIMES  3.0   /* what the other roles wait for: a whole role stands out */
+#define STALL_SHARE  0.01  /* of the step, at least */
 #define ROLE_RISE    0.08  /* of what a role needs, for it to be slow as a whole */
 #define QUIET	     0.35  /* of changes between steps, .. */
 #define QUIET_SIGMAS 0.4538 /* .. which for normal noise lie below so many sigmas */
@@ -201,6 +203,44 @@ static void keep_past_level(struct judge *j, uint32_t role)
 	}
 }
 
+/* What a whole role's GPUs wait for, hosts, data or a save, no peer in it shows. Ranks of other
+   roles have other work, but all wait for next to nothing of these: so the other roles tell. Of two
+   roles the past has to agree. */
+static void stalls_against_others(struct judge *j, int b)
+{
+	_cleanup_free_ double *x = xmalloc((MAX(j->n_roles, j->n_steps) + 1) * sizeof(*x));
+	_cleanup_free_ double *past = xcalloc(j->n_roles + 1, sizeof(*past));
+
+	for (uint32_t role = 0; role < j->n_roles; role++) {
+		size_t n = 0;
+
+		for (uint32_t t = 0; t < j->n_steps; t++)
+			if (!j->moments[t].set_aside)
+				x[n++] = (double)ref_of(j, role, t)[b];
+		past[role] = n ? stats_quantile(x, n, 0.25) : 0;
+	}
+	for (uint32_t t = 0; t < j->n_steps; t++) {
+		double others;
+
+		if (j->moments[t].set_aside)
+			continue;
+		for (uint32_t role = 0; role < j->n_roles; role++)
+			x[role] = (double)ref_of(j, role, t)[b];
+		others = lower_median(x, j->n_roles);
+		for (uint32_t role = 0; role < j->n_roles; role++) {
+			float *ref = ref_of(j, role, t);
+			double now = (double)ref[b];
+
+			if (now < STALL_TIMES * others ||
+			    now - others < STALL_SHARE * j->moments[t].wall ||
+			    (j->n_roles == 2 && now < STALL_TIMES * past[role]))
+				continue;
+			ref[BLAMES] -= (float)(now - others);
+			ref[b] = (float)others;
+		}
+	}
+}
+
 void own_references(struct judge *j)
 {
 	_cleanup_free_ double *x = xmalloc((j->n_rows + 1) * sizeof(*x));
@@ -242,6 +282,9 @@ void own_references(struct judge *j)
 		else
 			role_against_past(j, role, common);
 	}
+	for (int b = 0; b < BLAMES && j->n_roles > 1; b++)
+		if (b == BLAME_HOST || b == BLAME_DATA || b == BLAME_SAVE)
+			stalls_against_others(j, b);
 }
 
 double own_excess(const struct judge *j, uint32_t row, uint32_t t, int b)
