@@ -283,6 +283,7 @@ void job_set_aside(struct judge *j);
 void job_findings(struct judge *j, struct report *report);
 /* slow_impact.c */
 void entry_impact(struct judge *j, struct entry *e);
+bool work_takes_turns(const struct judge *j);
 bool imbalance_of_work(struct judge *j, struct entry *ret);
 bool imbalance_of_stages(struct judge *j, struct entry *ret);
 /* slow_report.c */

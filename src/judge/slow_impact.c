@@ -13,6 +13,8 @@
 #define SPREAD_MIN_CPU 0.25 /* the same where CPUs do the work and share them */
 #define SHARE_MAX      0.7  /* of that loss, with one rank among the most loaded */
 #define CHANGES_MIN    3u   /* of the most loaded rank */
+#define WEIGHT_MIN     0.2  /* of the largest blame for compute: less is noise beside it */
+#define CHANCE	       1.3  /* times the largest of so many normal ones */
 #define UNSTEADY       0.2  /* how much the excess of a slow machine may vary */
 #define UNSTEADY_CPU   0.5  /* the same where CPUs are shared */
 #define NOISY	       0.08 /* of the work, as noise: machines do not vary so much, work does */
@@ -145,6 +147,17 @@ static double share_of_most_loaded(const struct judge *j, struct entry *e)
 	return spread > 0 ? best / spread : 1;
 }
 
+/* Is it blamed for compute, and no trifle beside the largest that is? */
+static bool weighs(const struct judge *j, const struct entry *e)
+{
+	double most = 0;
+
+	for (size_t i = 0; i < j->entries.n; i++)
+		if (j->entries.v[i].blame == BLAME_COMPUTE)
+			most = fmax(most, j->entries.v[i].mass_ns);
+	return e->blame == BLAME_COMPUTE && e->mass_ns >= WEIGHT_MIN * most;
+}
+
 /* How often the blame for compute passes from one set of ranks to another: machines do not take
  * turns. */
 static uint32_t turns(const struct judge *j)
@@ -156,7 +169,7 @@ static uint32_t turns(const struct judge *j)
 		const struct entry *now = NULL;
 
 		for (size_t i = 0; i < j->entries.n; i++)
-			if (j->entries.v[i].blame == BLAME_COMPUTE && j->entries.v[i].on[t])
+			if (j->entries.v[i].on[t] && weighs(j, &j->entries.v[i]))
 				now = now ? now : &j->entries.v[i];
 		if (!now)
 			continue;
@@ -164,6 +177,36 @@ static uint32_t turns(const struct judge *j)
 		before = now;
 	}
 	return n;
+}
+
+/* Several sets of ranks are slow by turns, a step or two at a time: so is work that differs. A
+   machine that throttles does so for a while. */
+bool work_takes_turns(const struct judge *j)
+{
+	uint32_t on = 0, windows = 0;
+
+	for (size_t i = 0; i < j->entries.n; i++)
+		if (weighs(j, &j->entries.v[i])) {
+			on += j->entries.v[i].n_on;
+			windows += j->entries.v[i].windows;
+		}
+	return on < 2 * windows && turns(j) >= 2 * CHANGES_MIN;
+}
+
+/* Of many ranks one is always far out: is the most loaded no further than chance has it, where the
+   work as such varies little? */
+static bool is_chance(const struct judge *j, const struct entry *e)
+{
+	double sigma = j->sigma[BLAME_COMPUTE], base = 0;
+	uint32_t n = 0;
+
+	for (uint32_t t = 0; t < j->n_steps; t++)
+		for (uint32_t role = 0; role < j->n_roles && !j->moments[t].set_aside; role++) {
+			base += (double)ref_of(j, role, t)[BLAME_COMPUTE];
+			n++;
+		}
+	return n && sigma < 0.5 * NOISY * base / n &&
+	       e->mean_ns < CHANCE * sqrt(2 * log(MAX(j->n_rows, 2u))) * sigma;
 }
 
 /* Rank by rank and step by step somebody else has more to do. */
@@ -186,7 +229,7 @@ bool imbalance_of_work(struct judge *j, struct entry *ret)
 	for (size_t i = 0; i < j->entries.n; i++) {
 		const struct entry *own = &j->entries.v[i];
 
-		if (own->blame != BLAME_COMPUTE)
+		if (!weighs(j, own))
 			continue;
 		named = true;
 		restless |=
@@ -194,7 +237,8 @@ bool imbalance_of_work(struct judge *j, struct entry *ret)
 		restless |=
 		    j->sigma[BLAME_COMPUTE] > (j->job->cpu_job ? NOISY_CPU : NOISY) * own->base_ns;
 	}
-	if ((!restless && (named || e.windows < 2)) || 2 * e.n_on < j->n_steps)
+	if ((!restless && (named || e.windows < 2)) ||
+	    (2 * e.n_on < j->n_steps && !work_takes_turns(j)))
 		return false;
 	for (uint32_t t = 0; t < j->n_steps; t++) {
 		double before;
@@ -209,7 +253,7 @@ bool imbalance_of_work(struct judge *j, struct entry *ret)
 		e.saved_ns += fmax(0, before - run(j, t, &all));
 	}
 	*ret = e;
-	return e.mass_ns > least * wall &&
+	return e.mass_ns > least * wall && !is_chance(j, &e) &&
 	       (restless || j->sigma[BLAME_COMPUTE] * e.n_on > 0.3 * least * wall);
 }
 

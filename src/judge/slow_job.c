@@ -330,7 +330,7 @@ void job_findings(struct judge *j, struct report *report)
 	drop_shared_saves(j);
 	link_entries(j);
 	uneven = imbalance_of_work(j, &work);
-	if (uneven)
+	if (uneven || work_takes_turns(j))
 		drop_restless(j);
 	staged = imbalance_of_stages(j, &stages);
 	if (j->n_steps < 3 && !j->entries.n && late_entry(j, &late)) {

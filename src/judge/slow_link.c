@@ -220,27 +220,41 @@ struct suspect {
 	double fits;
 };
 
-/* How well a suspect explains which units are slow: the harmonic mean of how many of its units are
-   slow and how many of the slow units are its own. */
-static double fits(const struct judge *j, const bool *slow, const bool *compared, struct suspect s)
+/* How well slow transfers are explained by each row, and by each node: units that it is in, those
+   of them that are slow, and all that are slow, as an F-measure. Where only transfers between nodes
+   are slow, those inside a node say nothing of a port. fits[n_rows + node] */
+static void find_fits(const struct judge *j, const bool *slow, const bool *compared, double *fits)
 {
-	double its = 0, its_slow = 0, all_slow = 0;
+	size_t n = (size_t)j->n_rows + j->n_nodes;
+	_cleanup_free_ double *its = xcalloc(n + 1, sizeof(*its));
+	_cleanup_free_ double *its_slow = xcalloc(n + 1, sizeof(*its_slow));
+	_cleanup_free_ size_t *seen = xcalloc(n + 1, sizeof(*seen));
+	double all_slow = 0;
+	bool inside = false;
 
 	for (size_t i = 0; i < j->links.n; i++) {
-		const struct link_unit *u = &j->links.v[i];
-		bool inside = false;
-
-		if (!compared[i])
-			continue;
-		for (uint32_t k = 0; k < u->n_rows && !inside; k++)
-			inside =
-			    s.node == NO_ID ? u->rows[k] == s.row : j->node[u->rows[k]] == s.node;
-		inside &= s.node == NO_ID || u->nodes > 1;
-		its += inside;
-		its_slow += inside && slow[i];
-		all_slow += slow[i];
+		all_slow += compared[i] && slow[i];
+		inside |= compared[i] && slow[i] && j->links.v[i].nodes < 2;
 	}
-	return its_slow > 0 ? 2 * its_slow / (its + all_slow) : 0;
+	for (size_t i = 0; i < j->links.n; i++) {
+		const struct link_unit *u = &j->links.v[i];
+
+		for (uint32_t k = 0; compared[i] && k < u->n_rows; k++) {
+			size_t node = (size_t)j->n_rows + j->node[u->rows[k]];
+
+			if (inside || u->nodes > 1) {
+				its[u->rows[k]]++;
+				its_slow[u->rows[k]] += slow[i];
+			}
+			if (u->nodes < 2 || seen[node] == i + 1)
+				continue;
+			seen[node] = i + 1;
+			its[node]++;
+			its_slow[node] += slow[i];
+		}
+	}
+	for (size_t k = 0; k < n; k++)
+		fits[k] = its_slow[k] > 0 ? 2 * its_slow[k] / (its[k] + all_slow) : 0;
 }
 
 static int by_fit(const void *a, const void *b)
@@ -259,14 +273,14 @@ static int by_fit(const void *a, const void *b)
 static void pin(struct judge *j, struct entry *e, const bool *slow, const bool *compared)
 {
 	struct suspect *all = xcalloc(j->n_rows + j->n_nodes + 1, sizeof(*all));
+	_cleanup_free_ double *fits = xcalloc((size_t)j->n_rows + j->n_nodes + 1, sizeof(*fits));
 	size_t n = 0, same = 1;
 
+	find_fits(j, slow, compared, fits);
 	for (uint32_t row = 0; row < j->n_rows; row++)
-		all[n++] = (struct suspect){ row, NO_ID, 0 };
+		all[n++] = (struct suspect){ row, NO_ID, fits[row] };
 	for (uint32_t node = 0; node < j->n_nodes && j->n_nodes > 1; node++)
-		all[n++] = (struct suspect){ NO_ID, node, 0 };
-	for (size_t i = 0; i < n; i++)
-		all[i].fits = fits(j, slow, compared, all[i]);
+		all[n++] = (struct suspect){ NO_ID, node, fits[j->n_rows + node] };
 	qsort(all, n, sizeof(*all), by_fit);
 	while (same < n && all[same].fits > all[0].fits - PIN_LEAD && all[same].node == all[0].node)
 		same++;
