@@ -8,8 +8,10 @@ TORCH ?= 2.13.0
 TORCH_INDEX ?=
 FUZZ_SECONDS ?= 60
 NINJA_FLAGS ?=
+SEED ?= 1
+COUNT ?= 1000
 
-.PHONY: all demo check check-torch check-long test bench fuzz lint install clean help golden
+.PHONY: all demo check check-torch check-long test bench fuzz lint accuracy install clean help golden
 .DEFAULT_GOAL := all
 
 $(BUILD)/build.ninja:
@@ -52,6 +54,9 @@ fuzz:
 golden: all
 	@$(PYTHON) tests/golden.py --update $(BUILD)/lockstep
 
+accuracy: all
+	@$(PYTHON) tests/gen/accuracy.py --lockstep $(BUILD)/lockstep --seed $(SEED) --count $(COUNT) --most 12960 -v
+
 install: all
 	@meson setup --reconfigure $(BUILD) --prefix=$(PREFIX) >/dev/null
 	@DESTDIR=$(DESTDIR) meson install -C $(BUILD) --quiet
@@ -71,6 +76,7 @@ help:
 	@echo 'make lint          format, includes, headers, options against man page and completion, schema'
 	@echo 'make bench         figures, each beside its rival in the same run'
 	@echo 'make fuzz          the libFuzzer targets, FUZZ_SECONDS each'
+	@echo 'make accuracy      right answers about simulated slow jobs, by cause and impact; SEED=1 COUNT=1000'
 	@echo 'make golden        write tests/golden/ anew from the present outputs'
 	@echo 'make install       PREFIX=/usr/local, DESTDIR='
 	@echo 'make clean'

@@ -113,6 +113,34 @@ class Sim(unittest.TestCase):
         self.assertEqual(f['culprits']['hosts'], ['node00010'])
         self.assertIn('comm-link', [x['cause'] for x in f['excluded']])
 
+    def test_traces_give_the_answer_of_the_records(self):
+        for fault, cause, rank in (('compute-straggler ranks=9 factor=2 from=5', 'compute-straggler', 9),
+                                   ('host-stall ranks=3 ms=900 detail=gc from=5', 'host-stall', 3),
+                                   ('data-starved ranks=4 ms=900 from=5', 'data-starved', 4),
+                                   (None, None, None)):
+            for name, options in (('traces', ('--as', 'kineto')), ('records', ())):
+                truth = self.make(name, 'tp=2 dp=4 pp=2 ep=4', *([fault] if fault else []), steps=12, options=options)
+                status, doc, faults = found(self.out / name)
+                self.assertEqual([(f['cause'], f['culprits']['ranks']) for f in faults], [(cause, [rank])] if fault else [], (name, fault))
+                self.assertEqual(status, 1 if fault else 0)
+                self.assertEqual([s for r in doc['read'] for s in r['skipped']], [])
+                if fault:
+                    self.assertEqual(faults[0]['windows'][0]['first_step'], 5)
+                    self.assertAlmostEqual(faults[0]['impact']['slowdown'], truth['faults'][0]['slowdown'], delta=.1)
+            steps = {r['rank']: [s['ms'] for s in r['steps']] for r in doc['ranks']}
+            for r in found(self.out / 'traces')[1]['ranks']:
+                for ours, theirs in zip([s['ms'] for s in r['steps']], steps[r['rank']]):
+                    self.assertAlmostEqual(ours, theirs, delta=1)
+
+    def test_traces_of_some_ranks_and_steps(self):
+        self.make('job', 'dp=16', steps=9, options=('--as', 'kineto', '--ranks', '3,5', '--trace-steps', '4-6'))
+        self.assertEqual(sorted(os.listdir(self.out / 'job')), ['rank3.json', 'rank5.json', 'truth.json'])
+        with open(self.out / 'job/rank3.json', encoding='utf-8') as f:
+            doc = json.load(f)
+        self.assertEqual(doc['distributedInfo']['rank'], 3)
+        marks = [e['name'] for e in doc['traceEvents'] if e['name'].startswith('ProfilerStep')]
+        self.assertEqual(marks, ['ProfilerStep#4', 'ProfilerStep#5', 'ProfilerStep#6'])
+
     def test_through_a_pipe(self):
         argv = ['sim', '--layout', 'dp=16', '--fault', 'compute-straggler ranks=3 factor=2 from=5']
         records = run(*argv, '--out', '-')
@@ -135,6 +163,10 @@ class Sim(unittest.TestCase):
                             (('--layout', 'dp=8', *out, '--steps', '0'), '--steps is 1'),
                             (('--layout', 'dp=8', *out, '--steps', 'ten'), 'no whole number'),
                             (('--layout', 'dp=8'), 'give --layout and --out'),
+                            (('--layout', 'dp=8', *out, '--as', 'nsys'), 'not "nsys"'),
+                            (('--layout', 'dp=8', '--out', '-', '--as', 'kineto'), 'are files'),
+                            (('--layout', 'dp=512', *out, '--as', 'kineto'), 'at most 256'),
+                            (('--layout', 'dp=8', *out, '--as', 'kineto', '--ranks', '8'), 'no rank 8 in a job of 8'),
                             (('--layout', 'dp=8', *out, 'more'), 'is no option')):
             p = run('sim', *argv, text=True)
             self.assertEqual(p.returncode, 64, argv)

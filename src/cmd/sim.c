@@ -18,6 +18,9 @@ struct sim_args {
 	const char *layout, *out;
 	int64_t steps, seed, micro_batches, interleave, layers, step_ms, gpus_per_node;
 	struct option_texts faults;
+	const char *as;
+	struct option_ranks ranks;
+	struct option_steps trace_steps;
 	bool all_reduce, list_faults;
 };
 
@@ -32,6 +35,12 @@ static const struct option_row sim_options[] = {
 	  "what is wrong, once for each fault: \"compute-straggler ranks=8 factor=2 from=10\"" },
 	{ "out", 'o', OPTION_PATH, offsetof(struct sim_args, out), "DIR",
 	  "write steps.lks and truth.json into this folder; - writes the records to a pipe" },
+	{ "as", 0, OPTION_TEXT, offsetof(struct sim_args, as), "KIND",
+	  "steps (default) for records of all ranks, kineto for traces of some" },
+	{ "ranks", 'r', OPTION_RANKS, offsetof(struct sim_args, ranks), "LIST",
+	  "which ranks to write traces of: 0-7,9 (default all, at most 256)" },
+	{ "trace-steps", 0, OPTION_STEPS, offsetof(struct sim_args, trace_steps), "A-B",
+	  "which steps to write traces of (default all)" },
 	{ "micro-batches", 0, OPTION_NUMBER, offsetof(struct sim_args, micro_batches), "N",
 	  "micro-batches of a step (default twice the stages, at least 4)" },
 	{ "interleave", 0, OPTION_NUMBER, offsetof(struct sim_args, interleave), "N",
@@ -158,10 +167,29 @@ static int write_truth(const char *folder, const struct sim_args *args,
 	return r;
 }
 
+/* Traces instead of records. */
+static int trace(const struct sim_args *args, struct sim *sim, struct error *reterr)
+{
+	struct option_ranks all = args->ranks;
+	int r;
+
+	if (!all.n) {
+		all.n = (size_t)sim_job(sim)->world_size;
+		all.v = xmalloc(all.n * sizeof(*all.v));
+		for (size_t i = 0; i < all.n; i++)
+			all.v[i] = (int64_t)i;
+	}
+	r = sim_trace(sim, all.v, all.n, args->out, args->trace_steps.first, args->trace_steps.last,
+		      reterr);
+	if (all.v != args->ranks.v)
+		free(all.v);
+	return r;
+}
+
 static int simulate(const struct sim_args *args, const struct sim_options *options,
 		    struct error *reterr)
 {
-	bool pipe = !strcmp(args->out, "-");
+	bool pipe = !strcmp(args->out, "-"), traces = args->as && !strcmp(args->as, "kineto");
 	_cleanup_free_ char *path =
 	    pipe ? xstrdup("/dev/stdout") : xasprintf("%s/steps.lks", args->out);
 	struct twin *twins = xcalloc(options->faults.n + 1, sizeof(*twins));
@@ -177,9 +205,10 @@ static int simulate(const struct sim_args *args, const struct sim_options *optio
 	if (r >= 0 && !pipe)
 		r = twins_new(options, twins, reterr);
 	if (r >= 0)
-		r = lks_create(path, sim_job(sim), &writer, reterr);
+		r = traces ? trace(args, sim, reterr)
+			   : lks_create(path, sim_job(sim), &writer, reterr);
 	while (r >= 0 && (steps = sim_next(sim, &number))) {
-		r = lks_write_step(writer, number, steps, reterr);
+		r = traces ? 0 : lks_write_step(writer, number, steps, reterr);
 		sum += sim_step_ns(sim);
 		if (!pipe)
 			twins_step(options, twins, number, sim_step_ns(sim));
@@ -188,6 +217,8 @@ static int simulate(const struct sim_args *args, const struct sim_options *optio
 		closed = lks_close(writer, r < 0 ? NULL : reterr);
 		r = MIN(r, closed);
 	}
+	if (r >= 0 && traces)
+		r = sim_trace_end(sim, reterr);
 	if (r >= 0 && !pipe)
 		r = write_truth(args->out, args, options, twins, sum);
 	twins_done(options, twins);
@@ -231,7 +262,8 @@ int sim_main(int argc, char **argv)
 				 .interleave = 1,
 				 .layers = 1,
 				 .step_ms = 2000,
-				 .gpus_per_node = 8 };
+				 .gpus_per_node = 8,
+				 .trace_steps = { -1, -1 } };
 	struct sim_options options = { 0 };
 	struct error error = { "" };
 	int operands, status = command_line(&sim_spec, argc, argv, &args, &operands);
@@ -245,6 +277,10 @@ int sim_main(int argc, char **argv)
 		complain("sim: \"%s\" is no option; see lockstep sim --help", argv[operands]);
 	} else if (!args.layout || !args.out) {
 		complain("sim: give --layout and --out; see lockstep sim --help");
+	} else if (args.as && strcmp(args.as, "steps") && strcmp(args.as, "kineto")) {
+		complain("sim: --as is steps or kineto, not \"%s\"", args.as);
+	} else if (args.as && !strcmp(args.as, "kineto") && !strcmp(args.out, "-")) {
+		complain("sim: traces are files: give a folder as --out");
 	} else if (options_of(&args, &options, &error) < 0) {
 		complain("sim: %s", error.text);
 	} else {
@@ -256,6 +292,7 @@ int sim_main(int argc, char **argv)
 	}
 out:
 	free(args.faults.v);
+	free(args.ranks.v);
 	sim_faults_done(&options.faults);
 	return status;
 }

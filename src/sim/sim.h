@@ -39,5 +39,14 @@ struct sim *sim_free(struct sim *s); /* NULL is fine; returns NULL */
 const struct job *sim_job(const struct sim *s);
 /* The next step of all ranks, by row, valid until the next call; NULL: there are no more. */
 struct step *const *sim_next(struct sim *s, uint64_t *ret_number);
+/*
+ * Traces (Kineto JSON) of these ranks, folder/rankN.json, of steps first to last (-1: no bound); to
+ * be asked for before the first step. sim_trace_end completes the files. -EINVAL, or what the
+ * system says.
+ */
+#define SIM_TRACES_MAX 256u
+int sim_trace(struct sim *s, const int64_t *ranks, size_t n, const char *folder, int64_t first,
+	      int64_t last, struct error *reterr);
+int sim_trace_end(struct sim *s, struct error *reterr);
 /* Mean duration over the ranks of the step that sim_next gave last. */
 double sim_step_ns(const struct sim *s);

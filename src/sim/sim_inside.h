@@ -27,6 +27,15 @@ struct sim_kept {
 	uint32_t op;
 };
 
+/* An operation of a rank that is traced. */
+struct sim_span {
+	double host; /* its launch ends */
+	double start, end;
+};
+
+#define SIM_READ_NS  20e3		 /* the host reads the loss and begins the next step */
+#define SIM_EPOCH_NS 1767225600000000000 /* 2026-01-01 */
+
 struct sim_rank {
 	uint32_t pc, next; /* next: of those that wait for the same, rank + 1 */
 	bool arrived;	   /* at the collective at pc */
@@ -46,8 +55,11 @@ struct sim_rank {
 	double phase_first[SIM_PHASES], phase_last[SIM_PHASES]; /* 0: not met */
 	uint32_t last_post;					/* instance + 1 */
 	uint64_t noise;
-	struct sim_kept *kept; /* [n_keep] of its program */
-	float *work_ns;	       /* [ops] duration of each; of posted ones the arrival - begin */
+	struct sim_kept *kept;		 /* [n_keep] of its program */
+	struct sim_span *spans;		 /* [ops]; NULL: it is not traced */
+	double stalled[HOST_DETAILS][2]; /* its host, from and to; equal: not at all */
+	double saved[2];
+	float *work_ns; /* [ops] duration of each; of posted ones the arrival - begin */
 };
 
 struct sim {
@@ -65,6 +77,10 @@ struct sim {
 	const struct sim_fault **active;
 	size_t n_active;
 	double step_ns;
+	/* traces */
+	struct sim_trace *traces;
+	size_t n_traces;
+	uint32_t trace_first, trace_last;
 	/* records */
 	struct job job;
 	struct arena arena; /* of a step */
@@ -78,6 +94,10 @@ struct sim {
 /* A number in 0..1 and one about 0 with deviation 1, from the seed and what they are for. */
 double sim_share(uint64_t seed, uint64_t a, uint64_t b);
 double sim_normal(uint64_t seed, uint64_t a, uint64_t b);
+
+/* Which of the step's instances a rank's collective is. */
+uint32_t sim_inst_of(const struct sim *s, uint32_t rank, const struct sim_op *op);
+void sim_trace_step(struct sim *s);
 
 void sim_record_init(struct sim *s);
 void sim_record_step(struct sim *s);

@@ -10,9 +10,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#define EPOCH_NS  1767225600000000000 /* 2026-01-01 */
-#define OFFSET_NS 5e6		      /* clocks differ by about this .. */
-#define DRIFT	  2e-6		      /* .. and drift apart by this */
+#define OFFSET_NS 5e6  /* clocks differ by about this .. */
+#define DRIFT	  2e-6 /* .. and drift apart by this */
 #define LISTED	  64u /* members of a group that the head of a rank lists; beyond, its name tells */
 #define BINS	  1200u
 
@@ -102,8 +101,8 @@ void sim_record_init(struct sim *s)
 			.gpu_name = intern_str(&job->names, "simulated"),
 			.backend = intern_str(&job->names, "nccl"),
 			.gpu_index = (int32_t)(r % node),
-			.first_ns = EPOCH_NS,
-			.last_ns = EPOCH_NS,
+			.first_ns = SIM_EPOCH_NS,
+			.last_ns = SIM_EPOCH_NS,
 		};
 		s->offset[r] = OFFSET_NS * sim_normal(s->options.seed ^ 0x636c, r / node, 0);
 		s->drift[r] = DRIFT * sim_normal(s->options.seed ^ 0x6472, r / node, 0);
@@ -225,16 +224,9 @@ static void put_kernels(struct sim *s, const struct sim_rank *r, const struct si
 static double duration_of(const struct sim *s, uint32_t rank, const struct sim_rank *r,
 			  const struct sim_op *op, size_t i)
 {
-	const struct sim_plan *p = &s->plan;
-	uint32_t at;
-
 	if (op->kind == SIM_MEET || op->kind == SIM_RECV)
 		return (double)r->work_ns[i];
-	at = op->group == SIM_PP
-		 ? p->first_inst[SIM_PP] + op->place * p->lanes + p->lane_of[rank]
-		 : p->first_inst[op->group] + p->group_of[op->group][rank] * p->of_kind[op->group] +
-		       op->place;
-	return s->insts[at].done - r->begin - (double)r->work_ns[i];
+	return s->insts[sim_inst_of(s, rank, op)].done - r->begin - (double)r->work_ns[i];
 }
 
 static void put_comms(struct sim *s, uint32_t rank, const struct sim_rank *r,
@@ -319,7 +311,7 @@ static void put_step(struct sim *s, uint32_t rank)
 		.rank_row = rank,
 		.number = s->step,
 		.start_ns =
-		    EPOCH_NS + whole(r->begin + s->offset[rank] + s->drift[rank] * r->begin),
+		    SIM_EPOCH_NS + whole(r->begin + s->offset[rank] + s->drift[rank] * r->begin),
 		.wall_ns = whole(r->t - r->begin),
 		.host_what = NO_ID,
 		.longest_stall_ns = whole(r->stall),

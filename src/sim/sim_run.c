@@ -116,12 +116,16 @@ static void host_faults(struct sim *s, uint32_t rank, struct sim_rank *r, bool m
 			r->host += ns;
 			r->pending[OWN_HOST] += ns;
 			r->pending_detail[f->detail] += ns;
+			r->stalled[f->detail][0] = r->host - ns;
+			r->stalled[f->detail][1] = r->host;
 		} else if (!middle && f->kind == SIM_DATA) {
 			r->host += ns;
 			r->pending[OWN_DATA] += ns;
 		} else if (!middle && f->kind == SIM_SAVE) {
 			r->host += ns;
 			r->pending[OWN_SAVE] += ns;
+			r->saved[0] = r->host - ns;
+			r->saved[1] = r->host;
 		}
 	}
 }
@@ -178,6 +182,8 @@ static double take_up(struct sim_rank *r, const struct sim_op *op, uint32_t n_op
 		/* what the run-ahead hid is not felt later */
 		for (int part = 0; part < OWN_PARTS; part++)
 			r->pending[part] = 0;
+	if (r->spans)
+		r->spans[r->pc] = (struct sim_span){ r->host, r->t, r->t };
 	return r->t;
 }
 
@@ -197,7 +203,7 @@ static double own_at(const struct sim_rank *r, double t)
 
 /* --- collectives --- */
 
-static uint32_t inst_of(const struct sim *s, uint32_t rank, const struct sim_op *op)
+uint32_t sim_inst_of(const struct sim *s, uint32_t rank, const struct sim_op *op)
 {
 	const struct sim_plan *p = &s->plan;
 
@@ -280,7 +286,7 @@ static bool stands(uint32_t rank, struct sim_rank *r, struct sim_inst *inst)
 static bool meet(struct sim *s, uint32_t rank, struct sim_rank *r, const struct sim_op *op,
 		 uint32_t n_ops)
 {
-	uint32_t at = inst_of(s, rank, op);
+	uint32_t at = sim_inst_of(s, rank, op);
 	struct sim_inst *inst = &s->insts[at];
 	struct sim_kept *k;
 	double end;
@@ -305,6 +311,8 @@ static bool meet(struct sim *s, uint32_t rank, struct sim_rank *r, const struct 
 	r->work_ns[r->pc] = (float)(end - r->at);
 	r->blocked += end - r->at;
 	r->t = end;
+	if (r->spans)
+		r->spans[r->pc].end = end;
 	in_phase(r, op, r->at, end);
 	return true;
 }
@@ -312,7 +320,7 @@ static bool meet(struct sim *s, uint32_t rank, struct sim_rank *r, const struct 
 static void post(struct sim *s, uint32_t rank, struct sim_rank *r, const struct sim_op *op,
 		 uint32_t n_ops)
 {
-	uint32_t at = inst_of(s, rank, op);
+	uint32_t at = sim_inst_of(s, rank, op);
 	double t = take_up(r, op, n_ops);
 
 	keep(r, op, at, t);
@@ -356,17 +364,21 @@ static bool await(struct sim *s, uint32_t rank, struct sim_rank *r)
 
 static void data(struct sim *s, uint32_t rank, struct sim_rank *r)
 {
-	double load = DATA_NS * (1 + HOST_NOISE * fabs(noise_next(r)));
+	double from = r->host, load = DATA_NS * (1 + HOST_NOISE * fabs(noise_next(r)));
 	double gc = GC_NS * (1 + 0.5 * fabs(noise_next(r)));
 
 	r->host += load;
 	r->pending[OWN_DATA] += load;
+	host_faults(s, rank, r, false);
+	if (r->spans)
+		r->spans[r->pc] = (struct sim_span){ from, from, r->host };
 	if (sim_share(s->options.seed ^ 0x6c, rank, s->step) * GC_EVERY < 1) {
 		r->host += gc;
 		r->pending[OWN_HOST] += gc;
 		r->pending_detail[HOST_GC] += gc;
+		r->stalled[HOST_GC][0] = r->host - gc;
+		r->stalled[HOST_GC][1] = r->host;
 	}
-	host_faults(s, rank, r, false);
 }
 
 static void work(struct sim *s, uint32_t rank, struct sim_rank *r, const struct sim_op *op,
@@ -392,6 +404,8 @@ static void work(struct sim *s, uint32_t rank, struct sim_rank *r, const struct 
 	r->own[OWN_COMPUTE] += ns;
 	r->work_ns[r->pc] = (float)ns;
 	r->t = start + ns;
+	if (r->spans)
+		r->spans[r->pc].end = r->t;
 	in_phase(r, op, start, r->t);
 }
 
@@ -429,9 +443,10 @@ static void rank_begin(struct sim *s, uint32_t rank)
 	*r = (struct sim_rank){
 		.t = old.t,
 		.begin = old.t,
-		.host = old.t + 20e3, /* the host has read the loss, and goes on */
+		.host = old.t + SIM_READ_NS,
 		.kept = old.kept,
 		.work_ns = old.work_ns,
+		.spans = old.spans,
 		.noise = hash_mix(hash_mix(s->options.seed, rank), s->step),
 	};
 	r->step_host = r->host;
@@ -478,6 +493,7 @@ struct step *const *sim_next(struct sim *s, uint64_t *ret_number)
 		sum += s->ranks[r].t - s->ranks[r].begin;
 	s->step_ns = sum / s->plan.world;
 	sim_record_step(s);
+	sim_trace_step(s);
 	*ret_number = s->step++;
 	return s->step_of;
 }
@@ -609,6 +625,7 @@ struct sim *sim_free(struct sim *s)
 	for (uint32_t r = 0; r < s->plan.world; r++) {
 		free(s->ranks[r].kept);
 		free(s->ranks[r].work_ns);
+		free(s->ranks[r].spans);
 	}
 	sim_record_done(s);
 	sim_plan_done(&s->plan);
@@ -618,6 +635,8 @@ struct sim *sim_free(struct sim *s)
 	free(s->active);
 	free(s->lengths);
 	free(s->replica_of);
+	sim_trace_end(s, NULL);
+	free(s->traces);
 	free(s);
 	return NULL;
 }

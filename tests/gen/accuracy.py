@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Simulate jobs at random and see whether diagnose names the culprit: a table by cause and by what the fault costs.
 
-    tests/gen/accuracy.py [--lockstep build/lockstep] [--seed S] [--count N] [--most RANKS] [-v]
+    tests/gen/accuracy.py [--lockstep build/lockstep] [--seed S] [--count N] [--most RANKS] [--at-least PCT] [-v]
 
-Right is: for a fault that costs its --min-impact or more, the first fault or risk names exactly the ranks (of stages
-the stage) with the cause; for a job without a fault, or one that costs less than 1 %, nobody is blamed. The kind of a
-job, its layout and its fault follow from the seed and the job's number alone.
+diagnose is asked with --min-impact 1. Right is: the first finding that is no note names exactly the ranks (of stages
+the stage) with the cause; of a job without a fault, there is none. Where all transfers of a bad port go through groups
+that lie within one another (no pipeline), its rank cannot be told: right is that no rank is blamed. The kind of a job,
+its layout and its fault follow from the seed and the job's number alone. Exit status: 0 if, with --at-least, so many
+of a hundred faults of 5 % or more are right and no healthy job gives an alarm.
 """
 import argparse
 import collections
@@ -86,13 +88,15 @@ def job_of(args, number):
             truth = json.load(f)
         p = subprocess.run([args.lockstep, 'diagnose', '--json', '--min-impact', '1', folder], capture_output=True, text=True, timeout=600)
     impact = truth['faults'][0]['slowdown'] - 1 if fault else 0
-    return cause, impact, wrong_with(json.loads(p.stdout), cause, ranks, stages, impact), words
+    return cause, impact, wrong_with(json.loads(p.stdout), cause, ranks, stages, cause != 'comm-link' or size['pp'] > 1), words
 
 
-def wrong_with(doc, cause, ranks, stages, impact):
+def wrong_with(doc, cause, ranks, stages, told):
     loud = [f for f in doc['findings'] if f['severity'] != 'note']
     if cause == 'none':
         return None if not loud else 'alarm'
+    if not told:
+        return 'culprit' if any(f['culprits']['ranks'] for f in loud) else None
     first = loud[0] if loud else None
     if not first:
         return 'silent'
@@ -107,6 +111,7 @@ def main():
     p.add_argument('--seed', default='1')
     p.add_argument('--count', type=int, default=100)
     p.add_argument('--most', type=int, default=1024, metavar='RANKS')
+    p.add_argument('--at-least', type=float, default=0, metavar='PCT')
     p.add_argument('-v', action='store_true', help='what was not right')
     args = p.parse_args()
     args.lockstep = os.path.abspath(args.lockstep)
@@ -127,7 +132,9 @@ def main():
         n = sum(v for (b, _), v in kinds.items() if b == of)
         if n:
             print(f'{of:14} {kinds[of, None]} of {n}; {", ".join(f"{w} {v}" for (b, w), v in sorted(kinds.items(), key=str) if b == of and w)}')
-    sys.exit(0)
+    large = [v for (_, of), v in table.items() if of in (BINS[-1][2], BINS[-2][2])]
+    good = sum(v[0] for v in large) >= args.at_least / 100 * sum(v[1] for v in large)
+    sys.exit(0 if good and (not args.at_least or not kinds['none', 'alarm']) else 1)
 
 
 if __name__ == '__main__':
