@@ -190,7 +190,7 @@ bool work_takes_turns(const struct judge *j)
 			on += j->entries.v[i].n_on;
 			windows += j->entries.v[i].windows;
 		}
-	return on < 2 * windows && turns(j) >= 2 * CHANGES_MIN;
+	return on < 2 * windows && turns(j) >= CHANGES_MIN;
 }
 
 /* Of many ranks one is always far out: is the most loaded no further than chance has it, where the
