@@ -252,6 +252,7 @@ bool imbalance_of_work(struct judge *j, struct entry *ret)
 		e.spent_ns += before;
 		e.saved_ns += fmax(0, before - run(j, t, &all));
 	}
+	for_all_steps(j, &e);
 	*ret = e;
 	return e.mass_ns > least * wall && !is_chance(j, &e) &&
 	       (restless || j->sigma[BLAME_COMPUTE] * e.n_on > 0.3 * least * wall);
@@ -290,14 +291,17 @@ bool imbalance_of_stages(struct judge *j, struct entry *ret)
 		struct what_if none = { 0 }, even = { .scale = scale };
 		double before;
 
-		if (!replayed(j, t))
+		if (j->moments[t].set_aside)
 			continue;
 		e.on[t] = true;
 		e.n_on++;
+		if (!replayed(j, t))
+			continue;
 		before = run(j, t, &none);
 		e.spent_ns += before;
 		e.saved_ns += fmax(0, before - run(j, t, &even));
 	}
+	for_all_steps(j, &e);
 	e.stage = heavy;
 	e.ratio = work[heavy] / middle;
 	e.mean_ns = work[heavy] / MAX(e.n_on, 1u);
