@@ -104,10 +104,10 @@ class Sim(unittest.TestCase):
     def test_a_job_too_large_to_keep_all_its_steps(self):
         """The replays of but a few steps fit: what the others cost counts as well."""
         for fault, cause in (('compute-straggler ranks=1034 factor=3', 'compute-straggler'), ('pipeline-imbalance stage=1 factor=1.5', 'pipeline-imbalance')):
-            truth = self.make('job', 'dp=512 pp=4 ep=8', fault, steps=28)
+            truth = self.make('job', 'dp=512 pp=4 ep=8', fault, steps=40)
             _, doc, faults = found(self.out / 'job')
             self.assertEqual([f['cause'] for f in faults], [cause])
-            lost = truth['faults'][0]['ms_lost'] / 28
+            lost = truth['faults'][0]['ms_lost'] / 40
             self.assertAlmostEqual(faults[0]['impact']['step_ms_lost'], lost, delta=.25 * lost)
             self.assertLess(faults[0]['evidence'][0]['value'], 1.1 * doc['job']['step_ms']['median'])
 
