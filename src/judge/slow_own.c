@@ -300,18 +300,12 @@ static bool judged(const struct judge *j, uint32_t row, uint32_t t)
 /* Of two ranks that are alike one is always the reference, so half of all excesses are nothing. The
    noise of their work is how much the difference between them changes from step to step; a fault
    changes it too, but not in most steps, so the quieter changes count. */
-static bool noise_of_pair(const struct judge *j, uint32_t row, struct deviations *ret)
+static void noise_of_pair(const struct judge *j, uint32_t row, uint32_t other,
+			  struct deviations *ret)
 {
-	uint32_t other = NO_ID, size = 0;
 	struct deviations changes = { 0 };
 	double before = NAN, quiet;
 
-	for (uint32_t r = 0; r < j->n_rows; r++) {
-		size += j->role[r] == j->role[row];
-		other = r != row && j->role[r] == j->role[row] ? r : other;
-	}
-	if (size != 2)
-		return false;
 	for (uint32_t t = 0; row < other && t < j->n_steps; t++) {
 		double now;
 
@@ -327,7 +321,22 @@ static bool noise_of_pair(const struct judge *j, uint32_t row, struct deviations
 	for (size_t i = 0; i < changes.n; i++)
 		*vec_push(ret) = quiet / 1.4826; /* as a median deviation of that noise would be */
 	free(changes.v);
-	return true;
+}
+
+/* By row, the other one of its role if the role has two; else NO_ID. malloc'd. */
+static uint32_t *find_pairs(const struct judge *j)
+{
+	uint32_t *other = xmalloc((j->n_rows + 1) * sizeof(*other));
+	_cleanup_free_ uint32_t *size = xcalloc(j->n_roles + 1, sizeof(*size));
+	_cleanup_free_ uint32_t *sum = xcalloc(j->n_roles + 1, sizeof(*sum));
+
+	for (uint32_t row = 0; row < j->n_rows; row++) {
+		size[j->role[row]]++;
+		sum[j->role[row]] += row;
+	}
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		other[row] = size[j->role[row]] == 2 ? sum[j->role[row]] - row : NO_ID;
+	return other;
 }
 
 static double as_sigma(struct deviations *d)
@@ -343,6 +352,7 @@ static double noise_of(const struct judge *j, int b)
 {
 	struct deviations around = { 0 }, below = { 0 };
 	_cleanup_free_ double *x = xmalloc((j->n_steps + 1) * sizeof(*x));
+	_cleanup_free_ uint32_t *other = find_pairs(j);
 	size_t steps = 0;
 	double wall;
 
@@ -350,8 +360,10 @@ static double noise_of(const struct judge *j, int b)
 		size_t n = 0;
 		double middle;
 
-		if (b == BLAME_COMPUTE && noise_of_pair(j, row, &around))
+		if (b == BLAME_COMPUTE && other[row] != NO_ID) {
+			noise_of_pair(j, row, other[row], &around);
 			continue;
+		}
 		for (uint32_t t = 0; t < j->n_steps; t++)
 			if (judged(j, row, t))
 				x[n++] = own_excess(j, row, t, b);

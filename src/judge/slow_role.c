@@ -252,8 +252,24 @@ void roles_find(struct judge *j, struct step *const *steps)
 }
 
 /* By host name where names differ or repeat, else by the GPU's index on its machine. */
+struct node_key {
+	int64_t key; /* alike on one machine */
+	uint32_t row;
+};
+
+static int by_key(const void *a, const void *b)
+{
+	const struct node_key *x = a, *y = b;
+
+	if (x->key != y->key)
+		return x->key < y->key ? -1 : 1;
+	return x->row < y->row ? -1 : x->row > y->row;
+}
+
 void nodes_find(struct judge *j)
 {
+	_cleanup_free_ struct node_key *keys = xcalloc(j->n_rows + 1, sizeof(*keys));
+	_cleanup_free_ uint32_t *first = xcalloc(j->n_rows + 1, sizeof(*first));
 	const struct job *job = j->job;
 	int64_t per_node = 0;
 	bool hosts = true;
@@ -262,20 +278,21 @@ void nodes_find(struct judge *j)
 		hosts &= job->ranks[row].host != NO_ID;
 		per_node = MAX(per_node, (int64_t)job->ranks[row].gpu_index + 1);
 	}
-	j->n_nodes = 0;
 	for (uint32_t row = 0; row < j->n_rows; row++) {
-		uint32_t other = 0;
+		const struct rank_info *info = &job->ranks[row];
 
-		for (; other < row; other++) {
-			const struct rank_info *a = &job->ranks[row], *b = &job->ranks[other];
-
-			if (hosts ? a->host == b->host
-				  : per_node > 1 && a->rank >= 0 && b->rank >= 0 &&
-					a->rank / per_node == b->rank / per_node)
-				break;
-		}
-		j->node[row] = other < row ? j->node[other] : j->n_nodes++;
+		keys[row].row = row;
+		keys[row].key = hosts				  ? (int64_t)info->host
+				: per_node > 1 && info->rank >= 0 ? info->rank / per_node
+								  : -1 - (int64_t)row;
 	}
+	qsort(keys, j->n_rows, sizeof(*keys), by_key);
+	for (uint32_t i = 0; i < j->n_rows; i++)
+		first[keys[i].row] =
+		    i && keys[i].key == keys[i - 1].key ? first[keys[i - 1].row] : keys[i].row;
+	j->n_nodes = 0;
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		j->node[row] = first[row] == row ? j->n_nodes++ : j->node[first[row]];
 	j->nodes_known = hosts || per_node > 1;
 	if (!j->nodes_known) {
 		j->n_nodes = 1;
