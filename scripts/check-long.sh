@@ -29,7 +29,7 @@ analyze_clang_tidy() {
 }
 analyze_gcc() {
 	[ -e build-analyze/build.ninja ] ||
-		meson setup build-analyze -Dc_args='-fanalyzer -Wno-analyzer-malloc-leak -Wno-analyzer-null-dereference' || return
+		meson setup build-analyze -Dc_args='-fanalyzer -Wno-analyzer-malloc-leak -Wno-analyzer-file-leak -Wno-analyzer-null-dereference' || return
 	! ninja -C build-analyze lockstep 2>&1 | grep -A 8 -- '-Wanalyzer'
 }
 sanitized_all() {

@@ -222,6 +222,14 @@ static void head(const struct sim *s, const struct sim_trace *tr)
 		pid_of(tr));
 }
 
+static int open_trace(struct sim_trace *tr, const char *folder, struct error *reterr)
+{
+	_cleanup_free_ char *path = xasprintf("%s/rank%" PRIu32 ".json", folder, tr->rank);
+
+	tr->f = fopen(path, "we");
+	return tr->f ? 0 : error_set(reterr, -errno, "%s: %s", path, strerror(errno));
+}
+
 int sim_trace(struct sim *s, const int64_t *ranks, size_t n, const char *folder, int64_t first,
 	      int64_t last, struct error *reterr)
 {
@@ -233,18 +241,17 @@ int sim_trace(struct sim *s, const int64_t *ranks, size_t n, const char *folder,
 	s->trace_last = last < 0 ? UINT32_MAX : (uint32_t)MIN(last, UINT32_MAX);
 	for (size_t i = 0; i < n; i++) {
 		struct sim_trace *tr = &s->traces[i];
-		_cleanup_free_ char *path = NULL;
 		struct sim_rank *r;
+		int status;
 
 		if (ranks[i] >= s->plan.world)
 			return error_set(reterr, -EINVAL,
 					 "there is no rank %" PRId64 " in a job of %" PRIu32,
 					 ranks[i], s->plan.world);
 		tr->rank = (uint32_t)ranks[i];
-		path = xasprintf("%s/rank%" PRIu32 ".json", folder, tr->rank);
-		tr->f = fopen(path, "we");
-		if (!tr->f)
-			return error_set(reterr, -errno, "%s: %s", path, strerror(errno));
+		status = open_trace(tr, folder, reterr);
+		if (status < 0)
+			return status;
 		s->n_traces++;
 		tr->correlation = 1000;
 		r = &s->ranks[tr->rank];

@@ -50,18 +50,16 @@ struct building {
 static double transfer_ns(const struct sim_plan *p, enum sim_group g, enum comm_op op,
 			  uint64_t bytes)
 {
-	uint32_t node = MAX(p->options->gpus_per_node, 1u), n = p->members[g], span = 1;
+	uint32_t node = p->options->gpus_per_node, n = p->members[g], span = p->spans[g];
+	uint32_t stride = n > 1 ? (span - 1) / (n - 1) : 0;
 	double latency, bandwidth, factor = op == COMM_ALL_REDUCE ? 2 : 1;
 
-	for (uint32_t r = 0; r < p->world; r++)
-		if (p->group_of[g] && p->group_of[g][r] == 0)
-			span = MAX(span, r + 1);
 	if (g == SIM_PP)
 		span = p->world / p->stages + 1;
 	if (span <= node) {
 		latency = INSIDE_NS;
 		bandwidth = INSIDE_BW;
-	} else if (n > 1 && (span - 1) / (n - 1) % node == 0) {
+	} else if (stride && stride / node * node == stride) {
 		latency = RAIL_NS;
 		bandwidth = RAIL_BW;
 	} else {
@@ -319,6 +317,7 @@ static void make_groups(struct sim_plan *p, enum sim_group g, const enum layout_
 		if (low == r)
 			number[r] = n++;
 		leader[r] = number[low];
+		p->spans[g] = leader[r] ? p->spans[g] : r + 1;
 	}
 	free(number);
 }
@@ -337,6 +336,7 @@ static void make_expert_groups(struct sim_plan *p)
 		uint32_t dp = p->group_of[SIM_DP][r];
 
 		p->group_of[SIM_EP][r] = dp * runs + place[dp]++ / ep;
+		p->spans[SIM_EP] = p->group_of[SIM_EP][r] ? p->spans[SIM_EP] : r + 1;
 	}
 	free(place);
 }

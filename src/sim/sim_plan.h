@@ -76,6 +76,7 @@ struct sim_plan {
 	uint32_t of_kind[SIM_GROUPS];	/* collectives of a kind in a step, over stages the most */
 	uint32_t groups[SIM_GROUPS];	/* groups of a kind */
 	uint32_t members[SIM_GROUPS];	/* of each */
+	uint32_t spans[SIM_GROUPS];	/* ranks from the first to the last member of group 0 */
 	uint32_t *group_of[SIM_GROUPS]; /* [world] */
 	uint32_t *stage_of, *lane_of;	/* [world] */
 	uint32_t *rank_at;		/* [stage * lanes + lane] */

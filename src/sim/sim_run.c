@@ -93,13 +93,10 @@ static void link_fault(struct sim *s, uint32_t rank, const struct sim_op *op, st
 		    (f->rail >= 0 && (int)(rank % node) != f->rail) ||
 		    (!s->spans[op->group] && s->plan.world > node))
 			continue;
-		if (!f->pair) {
+		if (!f->pair || (inst->first_bad && (inst->first_bad - 1) / node != rank / node))
 			inst->slow = MAX(inst->slow, (float)f->factor);
-		} else if (inst->first_bad && (inst->first_bad - 1) / node != rank / node) {
-			inst->slow = MAX(inst->slow, (float)f->factor);
-		} else {
+		else
 			inst->first_bad = rank + 1;
-		}
 	}
 }
 
