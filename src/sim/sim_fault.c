@@ -95,8 +95,12 @@ static bool take(struct sim_fault *f, const char *key, const char *value)
 	int64_t v;
 	double x;
 
-	if (!strcmp(key, "ranks"))
+	if (!strcmp(key, "ranks")) {
+		free(f->ranks); /* the last one given counts */
+		f->ranks = NULL;
+		f->n_ranks = 0;
 		return ranges_parse(value, &f->ranks, &f->n_ranks, NULL) >= 0;
+	}
 	if (!strcmp(key, "phase"))
 		return (f->phase = word_of(value, sim_phase_names, SIM_PHASES)) >= 0;
 	if (!strcmp(key, "detail")) {

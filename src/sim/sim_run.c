@@ -529,6 +529,14 @@ static int check(const struct sim_options *o, struct error *reterr)
 					 "%s: there is no rank %" PRId64 " in a job of %" PRId64,
 					 sim_fault_infos[f->kind].name, f->ranks[f->n_ranks - 1],
 					 world);
+		if (f->from > f->to)
+			return error_set(reterr, -EINVAL,
+					 "%s: from=%" PRId64 " lies behind to=%" PRId64,
+					 sim_fault_infos[f->kind].name, f->from, f->to);
+		if (f->rail >= 0 && (uint32_t)f->rail >= o->gpus_per_node)
+			return error_set(reterr, -EINVAL,
+					 "comm-link: rail= must be one of 0 to %" PRIu32,
+					 o->gpus_per_node - 1);
 		if (f->kind == SIM_STAGE && (f->stage < 0 || (uint32_t)f->stage >= pp))
 			return error_set(reterr, -EINVAL,
 					 "pipeline-imbalance: stage= must be one of 0 to %" PRIu32,
