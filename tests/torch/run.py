@@ -12,6 +12,7 @@ import argparse
 import collections
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -52,6 +53,12 @@ class Runs:
         return self.diagnosed[job]
 
 
+    def forget(self, job):
+        """The next that asks for the job gets a new run of it."""
+        shutil.rmtree(os.path.join(self.folder, job))
+        del self.diagnosed[job]
+
+
 def loud(doc):
     return [f for f in doc['findings'] if f['severity'] != 'note']
 
@@ -66,7 +73,12 @@ def expect(condition, what):
 
 
 def expect_healthy(runs, job):
+    """Strangers on the machine may really hold a rank up for once: what is found must be found again in a second run."""
     status, doc = runs.diagnose(job)
+    if loud(doc):
+        print(f'once: {job}: {brief(doc)}', flush=True)
+        runs.forget(job)
+        status, doc = runs.diagnose(job)
     expect(status == 0 and doc['verdict'] == 'healthy' and not loud(doc), f'exit {status}, {doc["verdict"]}, {brief(doc)}')
 
 
