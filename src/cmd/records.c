@@ -14,12 +14,6 @@
 
 struct record_rank {
 	struct rank_stream stream;
-	/* id in the file -> id in stream.names, by a hash: of the names of a large job a rank has
-	 * few */
-	struct name_slot {
-		uint32_t file, own; /* own + 1; 0: free */
-	} * names;
-	uint32_t mask, n_names;
 };
 struct records {
 	struct lks_reader *reader;
@@ -34,43 +28,11 @@ struct records {
 	struct error error;
 };
 
-static struct name_slot *name_slot(const struct record_rank *rank, uint32_t id)
-{
-	uint32_t at = id * 0x9e3779b1u;
-
-	while (rank->names[at & rank->mask].own && rank->names[at & rank->mask].file != id)
-		at++;
-	return &rank->names[at & rank->mask];
-}
-
-static void names_grow(struct record_rank *rank)
-{
-	struct record_rank old = *rank;
-
-	rank->mask = old.names ? 2 * old.mask + 1 : 15;
-	rank->names = xcalloc((size_t)rank->mask + 1, sizeof(*rank->names));
-	for (uint32_t i = 0; old.names && i <= old.mask; i++)
-		if (old.names[i].own)
-			*name_slot(rank, old.names[i].file) = old.names[i];
-	free(old.names);
-}
-
 static uint32_t rank_name(struct records *r, struct record_rank *rank, uint32_t id)
 {
-	struct name_slot *slot;
-
-	if (id == NO_ID)
-		return NO_ID;
-	if (2 * rank->n_names >= rank->mask)
-		names_grow(rank);
-	slot = name_slot(rank, id);
-	if (!slot->own) {
-		slot->file = id;
-		slot->own = 1 + intern(&rank->stream.names, intern_get(&r->names, id),
-				       intern_len(&r->names, id));
-		rank->n_names++;
-	}
-	return slot->own - 1;
+	return id == NO_ID ? NO_ID
+			   : intern(&rank->stream.names, intern_get(&r->names, id),
+				    intern_len(&r->names, id));
 }
 
 static void *arena_copy(struct arena *arena, const void *p, size_t size)
@@ -228,7 +190,6 @@ int records_end(struct records *r, struct rank_stream **ret, size_t *ret_n,
 	*ret = xcalloc(r->ranks.n, sizeof(**ret));
 	for (size_t i = 0; i < r->ranks.n; i++) {
 		(*ret)[i] = r->ranks.v[i].stream;
-		free(r->ranks.v[i].names);
 	}
 	*ret_n = r->ranks.n;
 	r->ranks.n = 0;
@@ -249,7 +210,6 @@ struct records *records_free(struct records *r)
 	lks_reader_free(r->reader);
 	for (size_t i = 0; i < r->ranks.n; i++) {
 		rank_stream_done(&r->ranks.v[i].stream);
-		free(r->ranks.v[i].names);
 	}
 	free(r->ranks.v);
 	intern_done(&r->names);

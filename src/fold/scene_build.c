@@ -227,15 +227,6 @@ static void build_ranks(struct building *b)
 	free(set.v.v);
 }
 
-/* Steps without a number say at least that it is a job's log. */
-static bool any_steps(const struct scene *s)
-{
-	for (size_t i = 0; i < s->files.n; i++)
-		if (s->files.v[i]->steps > 1)
-			return true;
-	return false;
-}
-
 void scene_build(struct scene *s, const struct standings *st, const struct scene_part *parts,
 		 size_t n)
 {
@@ -260,8 +251,8 @@ void scene_build(struct scene *s, const struct standings *st, const struct scene
 	settle_stacks(&b);
 	build_counters(&b);
 	find_conflicts(&b);
-	s->any = s->n_dumps || s->stacks.n || s->sayings.n || s->progress.n || s->gpus.n ||
-		 s->counts.n || s->counters.n || any_steps(s);
+	s->any = s->n_dumps || s->stacks.n || s->sayings.n || s->gpus.n || s->counts.n ||
+		 s->counters.n || scene_has_steps(s);
 	free(b.signature);
 	free(b.group);
 	free(b.view);

@@ -345,23 +345,13 @@ static bool killed_by_host(const struct breach *b)
 	       (!b->failure || b->failure->said->s.value == 1);
 }
 
-/* Does any file show steps, numbered or not? */
-static bool any_steps(const struct scene *s)
-{
-	bool any = s->progress.n > 0;
-
-	for (size_t i = 0; i < s->files.n && !any; i++)
-		any = s->files.v[i]->steps > 1;
-	return any;
-}
-
 static void verdict(struct hang *h)
 {
 	bool crash = h->ended && !h->timed_out;
 
 	if (!h->breaches.n) {
 		bool late = h->s->moved == MOVED_YES || h->goes_on;
-		bool steps_only = !h->s->n_dumps && !h->s->stacks.n && any_steps(h->s);
+		bool steps_only = !h->s->n_dumps && !h->s->stacks.n && scene_has_steps(h->s);
 		bool stopped =
 		    h->timed_out || h->early.n || h->monitors || (h->spins && !h->saves_now);
 		bool good = steps_only || h->saves_now ||

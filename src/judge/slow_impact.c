@@ -147,15 +147,20 @@ static double share_of_most_loaded(const struct judge *j, struct entry *e)
 	return spread > 0 ? best / spread : 1;
 }
 
-/* Is it blamed for compute, and no trifle beside the largest that is? */
-static bool weighs(const struct judge *j, const struct entry *e)
+/* What a blame for compute has to weigh, to be no trifle beside the largest. */
+static double weight_least(const struct judge *j)
 {
 	double most = 0;
 
 	for (size_t i = 0; i < j->entries.n; i++)
 		if (j->entries.v[i].blame == BLAME_COMPUTE)
 			most = fmax(most, j->entries.v[i].mass_ns);
-	return e->blame == BLAME_COMPUTE && e->mass_ns >= WEIGHT_MIN * most;
+	return WEIGHT_MIN * most;
+}
+
+static bool weighs(const struct entry *e, double least)
+{
+	return e->blame == BLAME_COMPUTE && e->mass_ns >= least;
 }
 
 /* How often the blame for compute passes from one set of ranks to another: machines do not take
@@ -163,13 +168,14 @@ static bool weighs(const struct judge *j, const struct entry *e)
 static uint32_t turns(const struct judge *j)
 {
 	const struct entry *before = NULL;
+	double least = weight_least(j);
 	uint32_t n = 0;
 
 	for (uint32_t t = 0; t < j->n_steps; t++) {
 		const struct entry *now = NULL;
 
 		for (size_t i = 0; i < j->entries.n; i++)
-			if (j->entries.v[i].on[t] && weighs(j, &j->entries.v[i]))
+			if (j->entries.v[i].on[t] && weighs(&j->entries.v[i], least))
 				now = now ? now : &j->entries.v[i];
 		if (!now)
 			continue;
@@ -183,10 +189,11 @@ static uint32_t turns(const struct judge *j)
    machine that throttles does so for a while. */
 bool work_takes_turns(const struct judge *j)
 {
+	double least = weight_least(j);
 	uint32_t on = 0, windows = 0;
 
 	for (size_t i = 0; i < j->entries.n; i++)
-		if (weighs(j, &j->entries.v[i])) {
+		if (weighs(&j->entries.v[i], least)) {
 			on += j->entries.v[i].n_on;
 			windows += j->entries.v[i].windows;
 		}
@@ -219,6 +226,7 @@ bool imbalance_of_work(struct judge *j, struct entry *ret)
 	struct what_if none = { 0 }, all = { .rows = rows };
 	bool restless, named = false;
 	double wall = 0, least = j->job->cpu_job ? SPREAD_MIN_CPU : SPREAD_MIN;
+	double weight = weight_least(j);
 
 	if (j->n_rows < 2)
 		return false;
@@ -229,7 +237,7 @@ bool imbalance_of_work(struct judge *j, struct entry *ret)
 	for (size_t i = 0; i < j->entries.n; i++) {
 		const struct entry *own = &j->entries.v[i];
 
-		if (!weighs(j, own))
+		if (!weighs(own, weight))
 			continue;
 		named = true;
 		restless |=

@@ -352,7 +352,7 @@ static double noise_of(const struct judge *j, int b)
 {
 	struct deviations around = { 0 }, below = { 0 };
 	_cleanup_free_ double *x = xmalloc((j->n_steps + 1) * sizeof(*x));
-	_cleanup_free_ uint32_t *other = find_pairs(j);
+	_cleanup_free_ uint32_t *other = b == BLAME_COMPUTE ? find_pairs(j) : NULL;
 	size_t steps = 0;
 	double wall;
 
@@ -360,7 +360,7 @@ static double noise_of(const struct judge *j, int b)
 		size_t n = 0;
 		double middle;
 
-		if (b == BLAME_COMPUTE && other[row] != NO_ID) {
+		if (other && other[row] != NO_ID) {
 			noise_of_pair(j, row, other[row], &around);
 			continue;
 		}

@@ -251,7 +251,6 @@ void roles_find(struct judge *j, struct step *const *steps)
 	}
 }
 
-/* By host name where names differ or repeat, else by the GPU's index on its machine. */
 struct node_key {
 	int64_t key; /* alike on one machine */
 	uint32_t row;
@@ -266,6 +265,7 @@ static int by_key(const void *a, const void *b)
 	return x->row < y->row ? -1 : x->row > y->row;
 }
 
+/* By host name where names differ or repeat, else by the GPU's index on its machine. */
 void nodes_find(struct judge *j)
 {
 	_cleanup_free_ struct node_key *keys = xcalloc(j->n_rows + 1, sizeof(*keys));

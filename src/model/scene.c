@@ -47,6 +47,15 @@ const struct scene_member *scene_member(const struct scene_group *g, uint32_t ro
 	return NULL;
 }
 
+bool scene_has_steps(const struct scene *s)
+{
+	bool any = s->progress.n > 0;
+
+	for (size_t i = 0; i < s->files.n && !any; i++)
+		any = s->files.v[i]->steps > 1;
+	return any;
+}
+
 void scene_done(struct scene *s)
 {
 	for (size_t i = 0; i < s->groups.n; i++) {

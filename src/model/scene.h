@@ -158,5 +158,7 @@ uint32_t scene_row(const struct scene *s, int64_t rank); /* NO_ID */
 /* The group of all ranks: PyTorch's default one, by its description, or by its number where an old
    log has no more. */
 bool scene_group_is_world(const struct scene *s, const struct scene_group *g);
+/* Does any file show steps, numbered or not? */
+bool scene_has_steps(const struct scene *s);
 const struct scene_member *scene_member(const struct scene_group *g, uint32_t row); /* NULL */
 void scene_done(struct scene *s);

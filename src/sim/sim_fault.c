@@ -93,7 +93,6 @@ static bool whole_in(const char *value, int64_t low, int64_t high, int64_t *ret)
 static bool take(struct sim_fault *f, const char *key, const char *value)
 {
 	int64_t v;
-	double x;
 
 	if (!strcmp(key, "ranks")) {
 		free(f->ranks); /* the last one given counts */
@@ -115,7 +114,6 @@ static bool take(struct sim_fault *f, const char *key, const char *value)
 		return number_in(value, 0, 1e9, &f->ms);
 	if (!whole_in(value, 0, INT32_MAX, &v))
 		return false;
-	x = (double)v;
 	if (!strcmp(key, "from"))
 		f->from = v;
 	else if (!strcmp(key, "to"))
@@ -125,9 +123,9 @@ static bool take(struct sim_fault *f, const char *key, const char *value)
 	else if (!strcmp(key, "last") && v > 0)
 		f->last = v;
 	else if (!strcmp(key, "stage"))
-		f->stage = (int)x;
+		f->stage = (int)v;
 	else if (!strcmp(key, "rail"))
-		f->rail = (int)x;
+		f->rail = (int)v;
 	else if (!strcmp(key, "pair"))
 		f->pair = v != 0;
 	else

@@ -251,7 +251,6 @@ static void choose_kept(const struct sim_plan *p, struct sim_program *to)
 
 		if (!is_comm(op))
 			continue;
-		to->n_posted += op->kind == SIM_POST || op->kind == SIM_SEND;
 		if (pair ? is_kept(op->micro, p->micro_batches, pairs)
 			 : is_kept(seen[op->row]++, to->rows[op->row].count, SIM_KEEP))
 			op->keep = (int16_t)to->n_keep++;

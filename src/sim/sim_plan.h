@@ -62,7 +62,6 @@ struct sim_program {
 	VEC(struct sim_op) ops;
 	struct sim_row rows[SIM_ROWS_MAX];
 	uint32_t n_rows, n_keep;
-	uint32_t n_posted; /* SIM_POST and SIM_SEND */
 };
 
 enum { SIM_KERNELS = 8 };
