@@ -169,33 +169,38 @@ static struct waited *waited_of(struct judge *j, const struct paired *in)
 
 /* Who came last and who waited: the last to arrive has the shortest duration, the others' extra is
  * waiting. */
-static void take_waits(struct judge *j, const struct pairing *p, struct step *const *steps,
-		       uint32_t t)
+static void take_waits(struct judge *j, struct pairing *p, struct step *const *steps, uint32_t t)
 {
 	double least = fmax(ARRIVAL_LEAST_NS, ARRIVAL_SCATTERS * p->scatter);
 
 	for (size_t i = 0; i < p->insts.n; i++) {
-		const struct paired *in = &p->insts.v[i];
-		struct waited *waited;
-		uint32_t last = NO_ID;
-		double sum = 0;
+		struct paired *in = &p->insts.v[i];
+		bool apart = in->together && !in->broken && in->members >= 2 &&
+			     in->longest - in->shortest >= least;
 
-		if (!in->together || in->broken || in->members < 2 ||
-		    in->longest - in->shortest < least)
-			continue;
-		for (uint32_t k = 0; k < in->members; k++) {
-			const struct paired_member *m = &p->members.v[in->first_member + k];
-			double d = coll_ns(&steps[m->row]->colls[m->coll]);
+		in->waited = apart ? 0 : -1;
+		in->last_row = NO_ID;
+	}
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		for (uint32_t i = 0; steps[row] && i < steps[row]->n_colls; i++) {
+			struct paired *in = &p->insts.v[p->inst_of[row][i]];
+			double d = coll_ns(&steps[row]->colls[i]);
 
-			sum += d - in->shortest;
-			j->ranks[m->row].wait_ns += (int64_t)(d - in->shortest);
+			if (in->waited < 0)
+				continue;
+			in->waited += d - in->shortest;
+			j->ranks[row].wait_ns += (int64_t)(d - in->shortest);
 			if (d <= in->shortest)
-				last = m->row;
+				in->last_row = row;
 		}
-		j->ranks[last].arrived_last++;
-		j->caused[last] += sum;
-		waited = waited_of(j, in);
-		waited->ns[t] += (float)sum;
+	for (size_t i = 0; i < p->insts.n; i++) {
+		const struct paired *in = &p->insts.v[i];
+
+		if (in->waited < 0)
+			continue;
+		j->ranks[in->last_row].arrived_last++;
+		j->caused[in->last_row] += in->waited;
+		waited_of(j, in)->ns[t] += (float)in->waited;
 	}
 }
 
@@ -229,7 +234,7 @@ static void take_details(struct judge *j, struct step *const *steps, uint32_t t)
 
 int judge_step(struct judge *j, uint64_t number, struct step *const *steps)
 {
-	struct pairing p;
+	struct pairing *p = &j->pairing;
 	struct moment *m;
 	uint32_t t;
 
@@ -245,10 +250,10 @@ int judge_step(struct judge *j, uint64_t number, struct step *const *steps)
 		roles_find(j, steps);
 	j->n_steps++;
 	take_ops(j, steps, number);
-	pair_step(j, steps, &p);
-	take_waits(j, &p, steps, t);
-	m->replay = replay_build(j, steps, &p);
-	link_step(j, &p, m->replay, t);
+	pair_step(j, steps, p);
+	take_waits(j, p, steps, t);
+	m->replay = replay_build(j, steps, p);
+	link_step(j, p, m->replay, t);
 	for (uint32_t row = 0; row < j->n_rows && !t; row++)
 		if (steps[row])
 			point_of(j, row, t)->part[BLAME_LATE] = (float)m->replay->late[row];
@@ -261,7 +266,6 @@ int judge_step(struct judge *j, uint64_t number, struct step *const *steps)
 		}
 	kernel_step(j, steps, t);
 	take_details(j, steps, t);
-	pair_done(&p);
 	return 0;
 }
 
@@ -350,6 +354,7 @@ struct judge *judge_free(struct judge *j)
 {
 	if (!j)
 		return NULL;
+	pair_done(&j->pairing);
 	for (uint32_t t = 0; t < j->n_steps; t++)
 		replay_free(j->moments[t].replay);
 	for (uint32_t k = 0; k < j->n_kernels; k++) {

@@ -23,19 +23,21 @@
 #define PIN_MIN	 0.8 /* how well a suspect must explain what is slow and what is not */
 #define PIN_LEAD 0.1
 
-struct sample {
+/* A transfer that can be compared with those of its kind. */
+struct link_sample {
 	uint64_t kind;
 	uint32_t unit, inst;
-	double transfer;
 };
 
 static int by_kind_unit(const void *a, const void *b)
 {
-	const struct sample *x = a, *y = b;
+	const struct link_sample *x = a, *y = b;
 
 	if (x->kind != y->kind)
 		return x->kind < y->kind ? -1 : 1;
-	return x->unit < y->unit ? -1 : x->unit > y->unit;
+	if (x->unit != y->unit)
+		return x->unit < y->unit ? -1 : 1;
+	return x->inst < y->inst ? -1 : x->inst > y->inst;
 }
 
 static uint32_t nodes_of(const struct judge *j, const uint32_t *rows, uint32_t n)
@@ -87,7 +89,7 @@ static bool usable(const struct paired *in)
 {
 	bool pair = is_p2p(in->op) && in->members == 2;
 
-	return !in->broken && in->members >= 2 && (in->together || pair) &&
+	return !in->odd && in->members >= 2 && (in->together || pair) &&
 	       (!in->bytes || in->bytes > LATENCY_BYTES);
 }
 
@@ -99,8 +101,8 @@ static double unit_speed(const struct link_unit *u, double *x, size_t n)
 }
 
 /* Samples of one kind, by unit: what a unit of this kind needs, and each unit's share of it. */
-static void judge_kind(struct judge *j, const struct sample *s, size_t n, const struct pairing *p,
-		       struct replay *r, uint32_t t)
+static void judge_kind(struct judge *j, const struct link_sample *s, size_t n,
+		       const struct pairing *p, struct replay *r, uint32_t t)
 {
 	_cleanup_free_ double *x = xmalloc((n + 1) * sizeof(*x));
 	VEC(double) speeds = { 0 };
@@ -109,7 +111,7 @@ static void judge_kind(struct judge *j, const struct sample *s, size_t n, const 
 
 	for (size_t i = 0, k; i < n; i = k) {
 		for (k = i; k < n && s[k].unit == s[i].unit; k++)
-			x[k - i] = s[k].transfer;
+			x[k - i] = p->insts.v[s[k].inst].shortest;
 		*vec_push(&speeds) = unit_speed(&j->links.v[s[i].unit], x, k - i);
 	}
 	if (speeds.n)
@@ -132,10 +134,12 @@ static void judge_kind(struct judge *j, const struct sample *s, size_t n, const 
 	free(speeds.v);
 }
 
-void link_step(struct judge *j, const struct pairing *p, struct replay *r, uint32_t t)
+/* All that can be compared, by kind and unit; the same in all steps that are paired alike and move
+   the same bytes. */
+static void find_samples(struct judge *j, struct pairing *p)
 {
-	VEC(struct sample) samples = { 0 };
-
+	p->samples = arena_alloc(&p->arena, (p->insts.n + 1) * sizeof(*p->samples));
+	p->n_samples = 0;
 	for (size_t i = 0; i < p->insts.n; i++) {
 		const struct paired *in = &p->insts.v[i];
 		const struct link_unit *u;
@@ -146,21 +150,38 @@ void link_step(struct judge *j, const struct pairing *p, struct replay *r, uint3
 			continue;
 		unit = unit_of(j, p, in);
 		u = &j->links.v[unit];
-		if (r)
-			r->insts[i].unit = unit;
 		kind =
 		    hash_mix(hash_mix(u->p2p ? 1 : (uint64_t)in->op + 2, in->bytes), in->members);
-		*vec_push(&samples) =
-		    (struct sample){ hash_mix(kind, u->nodes), unit, (uint32_t)i, in->shortest };
+		p->samples[p->n_samples++] =
+		    (struct link_sample){ hash_mix(kind, u->nodes), unit, (uint32_t)i };
 	}
-	if (samples.n)
-		qsort(samples.v, samples.n, sizeof(*samples.v), by_kind_unit);
-	for (size_t i = 0, k; i < samples.n; i = k) {
-		for (k = i + 1; k < samples.n && samples.v[k].kind == samples.v[i].kind;)
+	qsort(p->samples, p->n_samples, sizeof(*p->samples), by_kind_unit);
+}
+
+void link_step(struct judge *j, struct pairing *p, struct replay *r, uint32_t t)
+{
+	_cleanup_free_ struct link_sample *now = NULL;
+	uint64_t bytes = 1;
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->insts.n; i++)
+		bytes = hash_mix(bytes, p->insts.v[i].bytes);
+	if (!p->samples || p->samples_bytes != bytes)
+		find_samples(j, p);
+	p->samples_bytes = bytes;
+	now = xmalloc((p->n_samples + 1) * sizeof(*now));
+	for (size_t i = 0; i < p->n_samples; i++) {
+		if (p->insts.v[p->samples[i].inst].broken)
+			continue;
+		now[n++] = p->samples[i];
+		if (r)
+			r->insts[p->samples[i].inst].unit = p->samples[i].unit;
+	}
+	for (size_t i = 0, k; i < n; i = k) {
+		for (k = i + 1; k < n && now[k].kind == now[i].kind;)
 			k++;
-		judge_kind(j, samples.v + i, k - i, p, r, t);
+		judge_kind(j, now + i, k - i, p, r, t);
 	}
-	free(samples.v);
 }
 
 /* How far the ratios of healthy units scatter: one and a half MADs of all that are below the

@@ -44,16 +44,17 @@ double lower_median(double *x, size_t n)
 {
 	if (!n)
 		return NAN;
-	qsort(x, n, sizeof(*x), by_value);
-	return x[(n - 1) / 2];
+	return stats_select(x, n, (n - 1) / 2);
 }
 
 /* The middle of the fastest values if at least `least` of them lie close together, clear of the
    rest; else the lower median. Reorders x. */
 static double fast_mode(double *x, size_t n, size_t least)
 {
-	double middle = lower_median(x, n); /* sorts */
+	double middle = lower_median(x, n);
 
+	if (n >= 4) /* what is looked at lies below it */
+		qsort(x, (n - 1) / 2 + 1, sizeof(*x), by_value);
 	for (size_t i = MAX(least, (size_t)2) - 1; n >= 4 && i + 1 <= (n - 1) / 2; i++) {
 		double width = x[i] - x[0], gap = x[i + 1] - x[i];
 
