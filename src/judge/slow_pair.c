@@ -70,82 +70,90 @@ static void note_local_peers(struct judge *j, struct step *const *steps)
 struct numbers {
 	int64_t low;	     /* the largest first number of a row */
 	int64_t high;	     /* the smallest last one */
-	int64_t least;	     /* of all rows */
+	int64_t base;	     /* the first that came */
 	int64_t first, last; /* of the row that is looked at */
 	uint32_t row;	     /* that was looked at last, + 1 */
 };
 
-static void note_numbers_of_row(const struct judge *j, const struct step *s, uint32_t row,
-				struct numbers *all, uint32_t *touched)
+static void number_take(struct numbers *of, int64_t seq, uint32_t row)
 {
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < s->n_colls; i++) {
-		const struct step_coll *c = &s->colls[i];
-		uint32_t gid = j->job->group_of[row][s->comms[c->comm].group];
-		struct numbers *of = &all[gid];
-
-		if (c->seq < 0 || is_p2p(s->comms[c->comm].op))
-			continue;
-		if (of->row != row + 1) {
-			of->row = row + 1;
-			of->first = of->last = c->seq;
-			touched[n++] = gid;
-		}
-		of->first = MIN(of->first, c->seq);
-		of->last = MAX(of->last, c->seq);
+	if (!of->row)
+		of->base = seq;
+	if (of->row != row + 1) {
+		of->row = row + 1;
+		of->first = of->last = seq;
 	}
-	while (n--) {
-		struct numbers *of = &all[touched[n]];
-
-		of->low = MAX(of->low, of->first);
-		of->high = MIN(of->high, of->last);
-		of->least = MIN(of->least, of->first);
-	}
-}
-
-/* Sequence numbers of a group pair its members only if their ranges of one step overlap. Where they
-   do not (a counter that a rank shares with other calls), the order has to do. */
-static struct numbers *note_useless_numbers(struct judge *j, struct step *const *steps)
-{
-	uint32_t n = j->job->n_groups;
-	struct numbers *all = xcalloc(n + 1, sizeof(*all));
-	_cleanup_free_ uint32_t *touched = xmalloc((n + 1) * sizeof(*touched));
-
-	for (uint32_t g = 0; g < n; g++) {
-		all[g].low = INT64_MIN;
-		all[g].high = all[g].least = INT64_MAX;
-	}
-	for (uint32_t row = 0; row < j->n_rows; row++)
-		if (steps[row])
-			note_numbers_of_row(j, steps[row], row, all, touched);
-	for (uint32_t g = 0; g < n; g++)
-		j->useless_numbers[g] = all[g].low > all[g].high;
-	return all;
+	of->first = MIN(of->first, seq);
+	of->last = MAX(of->last, seq);
 }
 
 /* All of a row's collectives that their pairing depends on: rows that look as they did in the step
    before are paired as they were. */
 static uint64_t shape_of(const struct judge *j, uint32_t row, const struct step *s,
-			 const struct numbers *numbers)
+			 struct numbers *numbers)
 {
+	const uint32_t *group_of = j->job->group_of[row];
 	uint64_t h = s->n_colls + 1;
 
 	for (uint32_t i = 0; i < s->n_colls; i++) {
 		const struct step_coll *c = &s->colls[i];
 		const struct step_comm *m = &s->comms[c->comm];
-		uint32_t gid = j->job->group_of[row][m->group];
-		uint64_t which = (uint64_t)gid << 8 | (uint64_t)m->op;
+		uint32_t gid = group_of[m->group];
+		uint64_t which = (uint64_t)gid << 8 | (uint64_t)m->op, more;
 
-		if (is_p2p(m->op))
-			which ^= hash_mix(3, (uint64_t)(int64_t)c->peer);
-		else if (c->seq >= 0 && !j->useless_numbers[gid])
-			which ^= hash_mix(5, (uint64_t)(c->seq - numbers[gid].least));
-		else
-			which ^= hash_mix(7, c->bytes);
-		h = hash_mix(h, which);
+		if (is_p2p(m->op)) {
+			more = (uint64_t)(int64_t)c->peer;
+		} else {
+			if (c->seq >= 0)
+				number_take(&numbers[gid], c->seq, row);
+			more = c->seq < 0 || j->useless_numbers[gid]
+				   ? ~c->bytes
+				   : (uint64_t)(c->seq - numbers[gid].base);
+		}
+		h = hash_mix(h ^ which << 20, more);
+	}
+	for (uint32_t i = 0; i < s->n_comms; i++) {
+		struct numbers *of = &numbers[group_of[s->comms[i].group]];
+
+		if (of->row != row + 1)
+			continue;
+		of->low = MAX(of->low, of->first);
+		of->high = MIN(of->high, of->last);
 	}
 	return h;
+}
+
+/* Shapes of all rows; returns whether they are as before. */
+static bool take_shapes(const struct judge *j, struct step *const *steps, struct pairing *p,
+			struct numbers *numbers)
+{
+	bool same = true;
+
+	for (uint32_t g = 0; g < j->job->n_groups; g++)
+		numbers[g] = (struct numbers){ .low = INT64_MIN, .high = INT64_MAX };
+	for (uint32_t row = 0; row < j->n_rows; row++) {
+		uint64_t shape = steps[row] ? shape_of(j, row, steps[row], numbers) : 0;
+
+		same &= shape == p->shape[row];
+		p->shape[row] = shape;
+	}
+	return same;
+}
+
+/* Sequence numbers of a group pair its members only if their ranges of one step overlap. Where they
+   do not (a counter that a rank shares with other calls), the order has to do. Returns whether a
+   group's numbers are of another use than in the step before. */
+static bool note_useless_numbers(struct judge *j, const struct numbers *numbers)
+{
+	bool changed = false;
+
+	for (uint32_t g = 0; g < j->job->n_groups; g++) {
+		bool useless = numbers[g].low > numbers[g].high;
+
+		changed |= useless != j->useless_numbers[g];
+		j->useless_numbers[g] = useless;
+	}
+	return changed;
 }
 
 /* The row at the other end of a send or receive; NO_ID if the trace does not tell. */
@@ -336,18 +344,16 @@ static void pair_anew(struct judge *j, struct step *const *steps, struct pairing
 /* Is all as it was in the step before, but for the times? */
 static bool same_shape(struct judge *j, struct step *const *steps, struct pairing *p)
 {
-	_cleanup_free_ struct numbers *numbers = note_useless_numbers(j, steps);
-	bool same = p->shape && !p->once;
+	_cleanup_free_ struct numbers *numbers = xmalloc((j->job->n_groups + 1) * sizeof(*numbers));
+	bool known = p->shape && !p->once, same;
 
 	if (!p->shape)
 		p->shape = xcalloc(j->n_rows, sizeof(*p->shape));
-	for (uint32_t row = 0; row < j->n_rows; row++) {
-		uint64_t shape = steps[row] ? shape_of(j, row, steps[row], numbers) : 0;
-
-		same &= shape == p->shape[row];
-		p->shape[row] = shape;
-	}
-	return same;
+	same = take_shapes(j, steps, p, numbers);
+	if (!note_useless_numbers(j, numbers))
+		return same && known;
+	take_shapes(j, steps, p, numbers);
+	return false;
 }
 
 static void pair_forget(struct pairing *p)
