@@ -131,6 +131,25 @@ class Live(unittest.TestCase):
         p = self.pipe(self.data, '--ranks', '900')
         self.assertEqual((p.returncode, json.loads(p.stdout)['verdict']), (2, 'insufficient'))
 
+    def test_faults_of_steps_long_past(self):
+        """More steps than are kept: each fault with all its steps, and none twice."""
+        faults = ('compute-straggler ranks=3 factor=1.8 from=100 to=200', 'compute-straggler ranks=5 factor=1.6 from=900',
+                  'data-starved ranks=1 ms=300 from=1500 to=1600')
+        argv = [a for f in faults for a in ('--fault', f)]
+        p = run('sim', '--layout', 'tp=2 dp=4', '--steps', '3000', '--step-ms', '500', *argv, '--out', str(self.out / 'long'))
+        self.assertEqual(p.returncode, 0, p.stderr)
+        doc = json.loads(run('diagnose', '--json', str(self.out / 'long/steps.lks')).stdout)
+        with open(self.out / 'long/truth.json', encoding='utf-8') as f:
+            truth = json.load(f)['faults']
+        told = {f['culprits']['ranks'][0]: f for f in doc['findings']}
+        self.assertEqual(sorted(told), [1, 3, 5])
+        for t in truth:
+            f = told[int(t['ranks'])]
+            self.assertEqual((f['severity'], f['cause']), ('fault', t['cause']))
+            self.assertEqual([(w['first_step'], w['last_step']) for w in f['windows']], [(t['from'], t['to'])])
+            self.assertAlmostEqual(f['impact']['slowdown'], t['slowdown'], delta=0.05)
+            self.assertAlmostEqual(f['impact']['lost_gpu_hours'], t['ms_lost'] * 8 / 3.6e6, delta=0.1 * t['ms_lost'] * 8 / 3.6e6)
+
     def test_a_compressed_pipe(self):
         z = gzip.compress(self.data)
         self.assertEqual(self.told(self.pipe(z))['findings'], self.told(self.pipe(self.data))['findings'])

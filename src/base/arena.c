@@ -78,6 +78,23 @@ void arena_reset(struct arena *a)
 	a->chunk = NULL;
 }
 
+void arena_join(struct arena *to, struct arena *from)
+{
+	struct arena_chunk **end = &from->chunk;
+
+	/* behind the chunk that is being filled */
+	while (*end)
+		end = &(*end)->next;
+	if (to->chunk) {
+		*end = to->chunk->next;
+		to->chunk->next = from->chunk;
+	} else {
+		to->chunk = from->chunk;
+	}
+	from->chunk = NULL;
+	arena_done(from);
+}
+
 void arena_done(struct arena *a)
 {
 	chunks_free(a->chunk);

@@ -21,7 +21,7 @@ struct judge *judge_new(struct job *job, const struct judge_options *options)
 	struct judge *j = xcalloc(1, sizeof(*j));
 	uint32_t n = MAX(job->n_ranks, 1u);
 
-	j->job = job;
+	j->job = j->past.job = job;
 	j->options = *options;
 	j->n_rows = job->n_ranks;
 	j->history = MAX(MIN(POINTS_MAX / n, HISTORY_MAX), HISTORY_MIN);
@@ -44,11 +44,46 @@ struct judge *judge_new(struct job *job, const struct judge_options *options)
 	return j;
 }
 
-/* Forgets the older half of the history. */
+/* Steps of ranks are listed as long as there is room for all of them. */
+static void forget_report_steps(struct judge *j, uint32_t keep)
+{
+	if ((j->dropped_steps + j->n_steps) * j->n_rows <= POINTS_MAX)
+		return;
+	for (uint32_t row = 0; row < j->n_rows; row++) {
+		struct report_rank *r = &j->ranks[row];
+		size_t n = MIN(r->steps.n, (size_t)keep);
+
+		memmove(r->steps.v, r->steps.v + (r->steps.n - n), n * sizeof(*r->steps.v));
+		r->steps.n = n;
+	}
+}
+
+/* Of operations that few steps have: those steps are gone. */
+static void forget_ops(struct judge *j, uint64_t first_kept)
+{
+	for (size_t i = 0; i < j->ops.n; i++) {
+		struct op_seen *o = &j->ops.v[i];
+		uint32_t known = MIN(o->steps, OP_MOMENTS), n = 0;
+		uint64_t at[OP_MOMENTS];
+
+		for (uint32_t k = o->steps - known; k < o->steps; k++)
+			if (o->at[k % OP_MOMENTS] >= first_kept)
+				at[n++] = o->at[k % OP_MOMENTS];
+		if (n == OP_MOMENTS) /* many steps have it */
+			continue;
+		memcpy(o->at, at, n * sizeof(*at));
+		o->steps = n;
+	}
+}
+
+/* Forgets the older half of the history, once it was judged. */
 static void forget(struct judge *j)
 {
 	uint32_t half = j->history / 2, keep = j->n_steps - half;
 
+	past_take(j);
+	forget_report_steps(j, keep);
+	forget_ops(j, j->moments[half].number);
 	for (uint32_t t = 0; t < half; t++)
 		if (j->moments[t].replay) {
 			j->replay_bytes -= j->moments[t].replay->bytes;
@@ -332,11 +367,14 @@ int judge_finish(struct judge *j, struct report *report)
 	report->verdict = j->n_steps ? VERDICT_HEALTHY : VERDICT_INSUFFICIENT;
 	if (j->dropped_steps)
 		*vec_push(&report->assumed) =
-		    report_printf(report, "only the last %u of %" PRIu64 " steps are judged",
-				  j->n_steps, j->dropped_steps + j->n_steps);
+		    report_printf(report,
+				  "%" PRIu64 " steps are more than can be looked at together: they "
+				  "were judged %u at a time",
+				  j->dropped_steps + j->n_steps, j->history);
 	if (j->n_steps) {
 		say_what_is_missing(j, report);
 		job_findings(j, report);
+		past_report(j, report);
 	}
 	if (report->findings.n)
 		qsort(report->findings.v, report->findings.n, sizeof(*report->findings.v),
@@ -375,6 +413,7 @@ struct judge *judge_free(struct judge *j)
 		free(j->entries.v[i].rows.v);
 		free(j->entries.v[i].units.v);
 	}
+	report_done(&j->past);
 	intern_done(&j->link_ids);
 	free(j->entries.v);
 	free(j->links.v);

@@ -243,7 +243,10 @@ struct judge {
 	VEC(struct op_seen) ops;
 	uint32_t *op_slots; /* [2 * OPS_MAX] row of ops + 1, by key */
 
-	/* filled by judge_finish */
+	struct report past; /* findings in steps that were forgotten */
+	bool more_to_come;  /* these are not the last steps */
+
+	/* filled by job_findings */
 	float *ref; /* [role * history + step][BLAMES + 1]: what peers needed; last: own */
 	double sigma[BLAMES];
 	VEC(struct entry) entries;
@@ -312,9 +315,16 @@ bool late_entry(struct judge *j, struct entry *ret);
 /* slow_job.c */
 void job_set_aside(struct judge *j);
 void job_findings(struct judge *j, struct report *report);
+/* slow_past.c */
+void past_take(struct judge *j); /* what is found in the history as it stands */
+void past_report(struct judge *j, struct report *report);
+/* Where a fault began that was there in the first step of the history already; -1: there, or it
+   was not seen before. */
+int64_t past_start(const struct judge *j, const struct entry *e);
 /* slow_impact.c */
 void entry_impact(struct judge *j, struct entry *e);
 bool work_takes_turns(const struct judge *j);
+void drop_restless(struct judge *j);
 bool imbalance_of_work(struct judge *j, struct entry *ret);
 bool imbalance_of_stages(struct judge *j, struct entry *ret);
 /* slow_report.c */

@@ -14,18 +14,23 @@ static const char *when(const struct judge *j, struct report *r, const struct en
 {
 	VEC(int64_t) v = { 0 };
 	_cleanup_free_ char *set = NULL;
+	int64_t start = past_start(j, e);
 	const char *text;
 
+	if (start >= 0 && e->windows <= 1 && e->on[j->n_steps - 1])
+		return report_printf(r, "%s step %" PRId64, j->more_to_come ? "from" : "since",
+				     start);
 	for (uint32_t t = 0; t < j->n_steps; t++)
 		if (e->on[t])
 			*vec_push(&v) = (int64_t)j->moments[t].number;
 	if (!v.n)
 		return "in no step";
 	set = ranges_format(v.v, v.n);
-	if (v.n == j->n_steps && v.n > 1)
+	if (v.n == j->n_steps && v.n > 1 && !j->more_to_come)
 		text = report_printf(r, "in all steps (%s)", set);
 	else if (v.n > 1 && e->windows <= 1 && e->on[j->n_steps - 1])
-		text = report_printf(r, "since step %" PRId64, v.v[0]);
+		text = report_printf(r, "%s step %" PRId64, j->more_to_come ? "from" : "since",
+				     v.v[0]);
 	else
 		text = report_printf(r, "in step%s %s", v.n > 1 ? "s" : "", set);
 	free(v.v);
