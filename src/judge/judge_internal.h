@@ -297,6 +297,9 @@ void replay_free(struct replay *r);
 /* Notes the transfers of a step, and in its replay what they would be at their peers' speed. */
 void link_step(struct judge *j, struct pairing *p, struct replay *r, uint32_t t);
 void link_entries(struct judge *j);
+/* slow_pin.c */
+/* Fills e->rows with whom the slow units point to, and e->strength; nobody if several fit alike. */
+void link_pin(struct judge *j, struct entry *e, const bool *slow, const bool *compared);
 /* slow_kernel.c */
 void kernel_step(struct judge *j, struct step *const *steps, uint32_t t);
 void kernel_details(struct judge *j, struct step *const *steps, uint32_t row, const uint32_t *peers,

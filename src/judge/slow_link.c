@@ -5,8 +5,7 @@
  * The shortest duration of a collective is its transfer: the last member waited for nobody. Units
  * (groups, or pairs that send and receive) that move the same bytes in the same operation over as
  * many machines are alike; one that needs longer than its like has a slow link. Which rank or
- * machine it is follows from which units are slow and which are not: the one that is in all of the
- * slow and in none of the others.
+ * machine it is follows from which units are slow and which are not (slow_pin.c).
  */
 #include "base/stats.h"
 #include "judge/judge_internal.h"
@@ -18,10 +17,8 @@
 #define SHARE_MIN                                                                                  \
 	0.002 /* of the step, lost in one unit: latencies of tiny messages vary for free */
 #define LATENCY_BYTES                                                                              \
-	65536u	     /* transfers up to this size are latency, which tells nothing of a link */
-#define LASTING	 0.7 /* of the steps from the first slow one to the last */
-#define PIN_MIN	 0.8 /* how well a suspect must explain what is slow and what is not */
-#define PIN_LEAD 0.1
+	65536u	    /* transfers up to this size are latency, which tells nothing of a link */
+#define LASTING 0.7 /* of the steps from the first slow one to the last */
 
 /* A transfer that can be compared with those of its kind. */
 struct link_sample {
@@ -236,92 +233,6 @@ static uint32_t slow_steps(const struct judge *j, const struct link_unit *u, dou
 	return n >= MIN(3u, compared) && n >= LASTING * until ? n : 0;
 }
 
-struct suspect {
-	uint32_t row, node; /* one of them NO_ID */
-	double fits;
-};
-
-/* How well slow transfers are explained by each row, and by each node: units that it is in, those
-   of them that are slow, and all that are slow, as an F-measure. Where only transfers between nodes
-   are slow, those inside a node say nothing of a port. fits[n_rows + node] */
-static void find_fits(const struct judge *j, const bool *slow, const bool *compared, double *fits)
-{
-	size_t n = (size_t)j->n_rows + j->n_nodes;
-	_cleanup_free_ double *its = xcalloc(n + 1, sizeof(*its));
-	_cleanup_free_ double *its_slow = xcalloc(n + 1, sizeof(*its_slow));
-	_cleanup_free_ size_t *seen = xcalloc(n + 1, sizeof(*seen));
-	double all_slow = 0;
-	bool inside = false;
-
-	for (size_t i = 0; i < j->links.n; i++) {
-		all_slow += compared[i] && slow[i];
-		inside |= compared[i] && slow[i] && j->links.v[i].nodes < 2;
-	}
-	for (size_t i = 0; i < j->links.n; i++) {
-		const struct link_unit *u = &j->links.v[i];
-
-		for (uint32_t k = 0; compared[i] && k < u->n_rows; k++) {
-			size_t node = (size_t)j->n_rows + j->node[u->rows[k]];
-
-			if (inside || u->nodes > 1) {
-				its[u->rows[k]]++;
-				its_slow[u->rows[k]] += slow[i];
-			}
-			if (u->nodes < 2 || seen[node] == i + 1)
-				continue;
-			seen[node] = i + 1;
-			its[node]++;
-			its_slow[node] += slow[i];
-		}
-	}
-	for (size_t k = 0; k < n; k++)
-		fits[k] = its_slow[k] > 0 ? 2 * its_slow[k] / (its[k] + all_slow) : 0;
-}
-
-static int by_fit(const void *a, const void *b)
-{
-	const struct suspect *x = a, *y = b;
-
-	if (x->fits != y->fits)
-		return x->fits > y->fits ? -1 : 1;
-	if ((x->node == NO_ID) !=
-	    (y->node == NO_ID)) /* a rank before a machine that fits as well */
-		return x->node == NO_ID ? -1 : 1;
-	return x->row < y->row ? -1 : x->row > y->row;
-}
-
-/* Fills e->rows with whom the slow units point to; nobody if several fit alike. */
-static void pin(struct judge *j, struct entry *e, const bool *slow, const bool *compared)
-{
-	struct suspect *all = xcalloc(j->n_rows + j->n_nodes + 1, sizeof(*all));
-	_cleanup_free_ double *fits = xcalloc((size_t)j->n_rows + j->n_nodes + 1, sizeof(*fits));
-	size_t n = 0, same = 1;
-
-	find_fits(j, slow, compared, fits);
-	for (uint32_t row = 0; row < j->n_rows; row++)
-		all[n++] = (struct suspect){ row, NO_ID, fits[row] };
-	for (uint32_t node = 0; node < j->n_nodes && j->n_nodes > 1; node++)
-		all[n++] = (struct suspect){ NO_ID, node, fits[j->n_rows + node] };
-	qsort(all, n, sizeof(*all), by_fit);
-	while (same < n && all[same].fits > all[0].fits - PIN_LEAD && all[same].node == all[0].node)
-		same++;
-	if (e->units.n == 1 &&
-	    j->links.v[e->units.v[0]].n_rows == 2) { /* a pair is its own answer */
-		const struct link_unit *u = &j->links.v[e->units.v[0]];
-
-		for (uint32_t k = 0; k < u->n_rows; k++)
-			if (same != 1 || all[0].fits < PIN_MIN || all[0].row == u->rows[k])
-				*vec_push(&e->rows) = u->rows[k];
-	} else if (all[0].fits >= PIN_MIN && same == 1) {
-		e->node = all[0].node;
-		for (uint32_t row = 0; row < j->n_rows; row++)
-			if (row == all[0].row || (e->node != NO_ID && j->node[row] == e->node))
-				*vec_push(&e->rows) = row;
-	}
-	e->strength = all[0].fits;
-	free(all);
-}
-
 void link_entries(struct judge *j)
 {
 	double limit = fmax(RATIO_MIN, 1 + RATIO_NOISES * ratio_noise(j)), ratio;
@@ -366,6 +277,6 @@ void link_entries(struct judge *j)
 		e.n_on += e.on[t];
 	e.ratio = spent / expected;
 	e.mass_ns = spent - expected;
-	pin(j, &e, slow, compared);
+	link_pin(j, &e, slow, compared);
 	*vec_push(&j->entries) = e;
 }
