@@ -186,7 +186,7 @@ static void take_ops(struct judge *j, struct step *const *steps, uint64_t number
 		}
 }
 
-static struct waited *waited_of(struct judge *j, const struct paired *in)
+static uint32_t waited_of(struct judge *j, const struct paired *in)
 {
 	uint32_t desc = j->job->groups[in->group].desc;
 	size_t i = 0;
@@ -198,8 +198,9 @@ static struct waited *waited_of(struct judge *j, const struct paired *in)
 			.desc = desc,
 			.op = in->op,
 			.ns = xcalloc(j->history, sizeof(float)),
+			.of_row = xcalloc(j->n_rows, sizeof(float)),
 		};
-	return &j->waits.v[i];
+	return (uint32_t)i;
 }
 
 /* Who came last and who waited: the last to arrive has the shortest duration, the others' extra is
@@ -215,6 +216,8 @@ static void take_waits(struct judge *j, struct pairing *p, struct step *const *s
 
 		in->waited = apart ? 0 : -1;
 		in->last_row = NO_ID;
+		if (apart)
+			in->waited_at = waited_of(j, in);
 	}
 	for (uint32_t row = 0; row < j->n_rows; row++)
 		for (uint32_t i = 0; steps[row] && i < steps[row]->n_colls; i++) {
@@ -224,6 +227,7 @@ static void take_waits(struct judge *j, struct pairing *p, struct step *const *s
 			if (in->waited < 0)
 				continue;
 			in->waited += d - in->shortest;
+			j->waits.v[in->waited_at].of_row[row] += (float)(d - in->shortest);
 			j->ranks[row].wait_ns += (int64_t)(d - in->shortest);
 			if (d <= in->shortest)
 				in->last_row = row;
@@ -235,7 +239,7 @@ static void take_waits(struct judge *j, struct pairing *p, struct step *const *s
 			continue;
 		j->ranks[in->last_row].arrived_last++;
 		j->caused[in->last_row] += in->waited;
-		waited_of(j, in)->ns[t] += (float)in->waited;
+		j->waits.v[in->waited_at].ns[t] += (float)in->waited;
 	}
 }
 
@@ -419,8 +423,10 @@ struct judge *judge_free(struct judge *j)
 	free(j->links.v);
 	free(j->ops.v);
 	free(j->op_slots);
-	for (size_t i = 0; i < j->waits.n; i++)
+	for (size_t i = 0; i < j->waits.n; i++) {
 		free(j->waits.v[i].ns);
+		free(j->waits.v[i].of_row);
+	}
 	free(j->waits.v);
 	free(j->role);
 	free(j->node);

@@ -92,7 +92,8 @@ struct paired {
 	uint64_t bytes;
 	double shortest, longest;		/* durations */
 	double last_start, first_end, last_end; /* by the clock of all */
-	double waited;				/* by all members together */
+	double waited;				/* by all members together; < 0: nobody did */
+	uint32_t waited_at;			/* waits */
 };
 struct paired_member {
 	uint32_t row;
@@ -205,7 +206,8 @@ struct op_seen {
 struct waited {
 	uint32_t desc; /* of the group, interned; NO_ID */
 	enum comm_op op;
-	float *ns; /* [step] */
+	float *ns;     /* [step] */
+	float *of_row; /* [row] over all steps */
 };
 
 struct judge {
@@ -248,7 +250,8 @@ struct judge {
 
 	/* filled by job_findings */
 	float *ref; /* [role * history + step][BLAMES + 1]: what peers needed; last: own */
-	double sigma[BLAMES];
+	double sigma[BLAMES];	 /* noise, with a floor */
+	double measured[BLAMES]; /* the same without */
 	VEC(struct entry) entries;
 };
 

@@ -282,8 +282,8 @@ bool imbalance_of_work(struct judge *j, struct entry *ret)
 		named = true;
 		restless |=
 		    own->n_on > 3 && own->unsteady > (j->job->cpu_job ? UNSTEADY_CPU : UNSTEADY);
-		restless |=
-		    j->sigma[BLAME_COMPUTE] > (j->job->cpu_job ? NOISY_CPU : NOISY) * own->base_ns;
+		restless |= j->measured[BLAME_COMPUTE] >
+			    (j->job->cpu_job ? NOISY_CPU : NOISY) * own->base_ns;
 	}
 	if ((!restless && (named || e.windows < 2)) ||
 	    (2 * e.n_on < j->n_steps && !work_takes_turns(j)))

@@ -350,7 +350,7 @@ static double as_sigma(struct deviations *d)
 }
 
 /* What excess is when nothing is wrong: about a row's own middle, and below its role. */
-static double noise_of(const struct judge *j, int b)
+static double noise_of(struct judge *j, int b)
 {
 	struct deviations around = { 0 }, below = { 0 };
 	_cleanup_free_ double *x = xmalloc((j->n_steps + 1) * sizeof(*x));
@@ -383,7 +383,8 @@ static double noise_of(const struct judge *j, int b)
 	wall = steps ? lower_median(x, steps) : 0;
 	double a = as_sigma(&around), c = as_sigma(&below);
 
-	return fmax(fmax(a, c), NOISE_FLOOR * wall);
+	j->measured[b] = fmax(a, c);
+	return fmax(j->measured[b], NOISE_FLOOR * wall);
 }
 
 /* Steps that stand clear, then those beside them at half that height. Returns how many are on. */
