@@ -251,23 +251,22 @@ static void take_details(struct judge *j, struct step *const *steps, uint32_t t)
 	uint32_t peers[DETAIL_PEERS];
 
 	for (uint32_t role = 0; role < j->n_roles; role++) {
-		size_t n = 0, n_peers = 0;
+		const uint32_t *rows = role_rows(j, role), *end = role_end(j, role);
 		double own, limit = DETAIL_SHARE * j->moments[t].wall;
+		size_t n = 0, n_peers = 0;
 
-		for (uint32_t row = 0; row < j->n_rows; row++)
-			if (j->role[row] == role && steps[row])
-				x[n++] = (double)point_of(j, row, t)->own;
+		for (const uint32_t *row = rows; row < end; row++)
+			if (steps[*row])
+				x[n++] = (double)point_of(j, *row, t)->own;
 		if (n < 2)
 			continue;
 		own = robust_reference(x, n);
-		for (uint32_t row = 0; row < j->n_rows && n_peers < DETAIL_PEERS; row++)
-			if (j->role[row] == role && steps[row] &&
-			    (double)point_of(j, row, t)->own <= own + limit / 2)
-				peers[n_peers++] = row;
-		for (uint32_t row = 0; row < j->n_rows; row++)
-			if (j->role[row] == role && steps[row] &&
-			    (double)point_of(j, row, t)->own > own + limit)
-				kernel_details(j, steps, row, peers, n_peers);
+		for (const uint32_t *row = rows; row < end && n_peers < DETAIL_PEERS; row++)
+			if (steps[*row] && (double)point_of(j, *row, t)->own <= own + limit / 2)
+				peers[n_peers++] = *row;
+		for (const uint32_t *row = rows; row < end; row++)
+			if (steps[*row] && (double)point_of(j, *row, t)->own > own + limit)
+				kernel_details(j, steps, *row, peers, n_peers);
 	}
 }
 
@@ -429,6 +428,8 @@ struct judge *judge_free(struct judge *j)
 	}
 	free(j->waits.v);
 	free(j->role);
+	free(j->by_role);
+	free(j->first_of_role);
 	free(j->node);
 	free(j->moments);
 	free(j->points);

@@ -138,6 +138,7 @@ struct link_unit {
 	float *
 	    expected; /* [step] ns, from units of the same kind; 0: there is none to compare with */
 	float *bytes; /* [step] */
+	bool by_past; /* nobody like it is faster: expected is what it took before */
 };
 
 /* One kernel name over the job. */
@@ -183,7 +184,8 @@ struct entry {
 	double unsteady;     /* how much the excess varies over its steps, against its middle */
 	bool doubt_half;     /* about half of the peers are slow and there is no past */
 	VEC(uint32_t) units; /* comm-link: what is slow */
-	double ratio;	     /* and by how much, against its like */
+	double ratio;	     /* and by how much, against its like .. */
+	bool by_past;	     /* .. or against what they took before */
 	uint32_t node;	     /* a whole node; NO_ID */
 	uint32_t kernel;     /* kernel-regression: interned name */
 	uint32_t stage;	     /* pipeline-imbalance */
@@ -218,8 +220,10 @@ struct judge {
 
 	uint32_t *role; /* [row] ranks that should look alike */
 	uint32_t n_roles;
-	bool staged;	/* roles are pipeline stages, in order */
-	uint32_t *node; /* [row] */
+	uint32_t *by_role;	 /* rows in order of role, ascending in each */
+	uint32_t *first_of_role; /* [n_roles + 1] into by_role */
+	bool staged;		 /* roles are pipeline stages, in order */
+	uint32_t *node;		 /* [row] */
 	uint32_t n_nodes;
 	bool nodes_known; /* by host names or GPU indices */
 
@@ -270,6 +274,18 @@ static inline bool is_p2p(enum comm_op op)
 static inline double coll_ns(const struct step_coll *c)
 {
 	return (double)(c->end_ns - c->start_ns);
+}
+
+/* The rows of a role: for (const uint32_t *row = role_rows(j, role); row < role_end(j, role);
+ * row++)
+ */
+static inline const uint32_t *role_rows(const struct judge *j, uint32_t role)
+{
+	return j->by_role + j->first_of_role[role];
+}
+static inline const uint32_t *role_end(const struct judge *j, uint32_t role)
+{
+	return j->by_role + j->first_of_role[role + 1];
 }
 
 /* The middle that faults do not move: the lower median, or the middle of a tight faster mode that

@@ -106,13 +106,18 @@ void entry_impact(struct judge *j, struct entry *e)
 }
 
 /* A slow machine that stands out on its own: for a while, by the same factor, far from all noise.
- */
+   Rows that are slow together are known better than one. */
 static bool stands_out(const struct judge *j, const struct entry *e)
 {
-	return e->blame == BLAME_COMPUTE && e->cause != CAUSE_COMM_LINK &&
-	       e->n_on >= STANDS_STEPS * MAX(e->windows, 1u) &&
-	       e->unsteady <= (j->job->cpu_job ? UNSTEADY_CPU : UNSTEADY) &&
-	       e->mean_ns > STANDS_SIGMAS * j->sigma[BLAME_COMPUTE];
+	double sigma = j->sigma[BLAME_COMPUTE] / sqrt((double)MAX(e->rows.n, (size_t)1));
+	double noise = sigma / fmax(e->mean_ns, 1), unsteady;
+
+	if (e->blame != BLAME_COMPUTE || e->cause == CAUSE_COMM_LINK || !e->n_on)
+		return false;
+	unsteady = sqrt(fmax(0, e->unsteady * e->unsteady - noise * noise));
+	return e->n_on >= STANDS_STEPS * MAX(e->windows, 1u) &&
+	       unsteady <= (j->job->cpu_job ? UNSTEADY_CPU : UNSTEADY) &&
+	       e->mean_ns > STANDS_SIGMAS * sigma;
 }
 
 /* Steps in which such a machine is slow say nothing of how work is spread. */

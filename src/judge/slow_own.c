@@ -131,11 +131,41 @@ static void common_work(const struct judge *j, uint32_t role, const double *leve
 	}
 }
 
+/* What a role needed where it was high, over what it needed elsewhere; 0: it was never one of both.
+ */
+static double rise_of(const struct judge *j, const double *level, const bool *high)
+{
+	_cleanup_free_ double *up = xmalloc((j->n_steps + 1) * sizeof(*up));
+	_cleanup_free_ double *down = xmalloc((j->n_steps + 1) * sizeof(*down));
+	size_t n_up = 0, n_down = 0;
+
+	for (uint32_t t = 0; t < j->n_steps; t++) {
+		if (j->moments[t].set_aside || level[t] <= 0)
+			continue;
+		if (high[t])
+			up[n_up++] = level[t];
+		else
+			down[n_down++] = level[t];
+	}
+	return n_up > 1 && n_down > 1 ? stats_median(up, n_up) / stats_median(down, n_down) : 0;
+}
+
+/* Of two roles one may have got slower, or the other faster: did this one move, and the other not?
+ */
+static bool moved_alone(const struct judge *j, uint32_t role, const double *level, const bool *high)
+{
+	double other = rise_of(j, level + (size_t)(1 - role) * j->n_steps, high);
+
+	return rise_of(j, level + (size_t)role * j->n_steps, high) > 1 + ROLE_RISE &&
+	       fabs(other - 1) < LEVEL_NEAR;
+}
+
 /* A whole role that gets slower together has no peers left: what it needed in its fastest steps,
    the others' change taken out, is what it is measured against. */
-static void role_against_past(struct judge *j, uint32_t role, const double *common)
+static void role_against_past(struct judge *j, uint32_t role, const double *level, double *common)
 {
 	_cleanup_free_ double *x = xmalloc((j->n_steps + 1) * sizeof(*x));
+	_cleanup_free_ bool *high = xcalloc(j->n_steps + 1, 1);
 	size_t n = 0, risen = 0;
 	bool from_start = false;
 	double mode;
@@ -147,16 +177,16 @@ static void role_against_past(struct judge *j, uint32_t role, const double *comm
 		return;
 	mode = fast_mode(x, n, 2);
 	for (uint32_t t = 0, first = 1; t < j->n_steps; t++) {
-		bool high = !j->moments[t].set_aside && (double)ref_of(j, role, t)[BLAME_COMPUTE] >
-							    (1 + ROLE_RISE) * mode * common[t];
-
-		from_start |= high && first;
+		high[t] = !j->moments[t].set_aside && (double)ref_of(j, role, t)[BLAME_COMPUTE] >
+							  (1 + ROLE_RISE) * mode * common[t];
+		from_start |= high[t] && first;
 		first &= j->moments[t].set_aside;
-		risen += high;
+		risen += high[t];
 	}
 	/* Of two roles the other may as well have been faster for a while, or have got slower
 	 * since. */
-	if (j->n_roles == 2 && (2 * risen > n || from_start))
+	if (j->n_roles == 2 && (from_start || !moved_alone(j, role, level, high)) &&
+	    (2 * risen > n || from_start))
 		return;
 	for (uint32_t t = 0; t < j->n_steps; t++) {
 		float *ref = ref_of(j, role, t);
@@ -190,12 +220,14 @@ static void keep_past_level(struct judge *j, uint32_t role)
 			memcpy(x, past, n_past * sizeof(*x));
 			level = stats_median(x, n_past);
 			spread = stats_mad(x, n_past, level);
-			for (uint32_t row = 0; row < j->n_rows && (double)*ref > LEVEL_RISE * level;
-			     row++)
-				if (j->role[row] == role && point_of(j, row, t)->own >= 0 &&
-				    fabs((double)point_of(j, row, t)->part[BLAME_COMPUTE] - level) <
-					LEVEL_NEAR * level)
-					x[n++] = (double)point_of(j, row, t)->part[BLAME_COMPUTE];
+			for (const uint32_t *row = role_rows(j, role);
+			     row < role_end(j, role) && (double)*ref > LEVEL_RISE * level; row++) {
+				const struct point *p = point_of(j, *row, t);
+
+				if (p->own >= 0 && fabs((double)p->part[BLAME_COMPUTE] - level) <
+						       LEVEL_NEAR * level)
+					x[n++] = (double)p->part[BLAME_COMPUTE];
+			}
 			if (n && spread < LEVEL_NEAR / 2 * level)
 				lowered = *ref - (float)lower_median(x, n);
 			*ref -= lowered;
@@ -259,9 +291,10 @@ void own_references(struct judge *j)
 			for (int b = 0; b <= BLAMES; b++) {
 				size_t n = 0;
 
-				for (uint32_t row = 0; row < j->n_rows; row++)
-					if (j->role[row] == role && point_of(j, row, t)->own >= 0)
-						x[n++] = part_of(point_of(j, row, t), b);
+				for (const uint32_t *row = role_rows(j, role);
+				     row < role_end(j, role); row++)
+					if (point_of(j, *row, t)->own >= 0)
+						x[n++] = part_of(point_of(j, *row, t), b);
 				if (n)
 					ref_of(j, role, t)[b] =
 					    (float)(b == BLAME_COMPUTE || b == BLAMES
@@ -282,7 +315,7 @@ void own_references(struct judge *j)
 		if (size[role] == 1)
 			reference_from_past(j, role, row, common);
 		else
-			role_against_past(j, role, common);
+			role_against_past(j, role, level, common);
 	}
 	for (int b = 0; b < BLAMES && j->n_roles > 1; b++)
 		if (b == BLAME_HOST || b == BLAME_DATA || b == BLAME_SAVE)

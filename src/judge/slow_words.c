@@ -397,10 +397,24 @@ static void own_summary(const struct judge *j, struct report *r, struct finding 
 	}
 }
 
+#define SET_SAID 48 /* letters; longer sets are told by their ends */
+
+static const char *unit_words(const struct judge *j, struct report *r, const struct link_unit *u)
+{
+	const char *set = report_rank_set(r, u->rows, u->n_rows);
+
+	if (strlen(set) <= SET_SAID)
+		return report_printf(r, "ranks %s", set);
+	return report_printf(r, "%" PRIu32 " ranks from %" PRId64 " to %" PRId64, u->n_rows,
+			     j->job->ranks[u->rows[0]].rank,
+			     j->job->ranks[u->rows[u->n_rows - 1]].rank);
+}
+
 static void link_words(const struct judge *j, struct report *r, struct finding *f,
 		       const struct entry *e)
 {
 	const char *name = who(j, r, e);
+	const char *than = e->by_past ? "before" : "the same elsewhere";
 
 	for (size_t i = 0; i < e->units.n && i < 8; i++) {
 		const struct link_unit *u = &j->links.v[e->units.v[i]];
@@ -411,27 +425,26 @@ static void link_words(const struct judge *j, struct report *r, struct finding *
 			spent += e->on[t] ? (double)u->spent[t] : 0;
 			expected += e->on[t] ? (double)u->expected[t] : 0;
 		}
-		*vec_push(&f->groups) = report_printf(r, "%s%sranks %s", desc && *desc ? desc : "",
-						      desc && *desc ? ": " : "",
-						      report_rank_set(r, u->rows, u->n_rows));
-		add_evidence(
-		    f,
-		    report_printf(r, "transfers among ranks %s once all have arrived, per step",
-				  report_rank_set(r, u->rows, u->n_rows)),
-		    spent / 1e6 / MAX(e->n_on, 1u), expected / 1e6 / MAX(e->n_on, 1u), "ms");
+		*vec_push(&f->groups) =
+		    report_printf(r, "%s%s%s", desc && *desc ? desc : "", desc && *desc ? ": " : "",
+				  unit_words(j, r, u));
+		add_evidence(f,
+			     report_printf(r, "transfers among %s once all have arrived, per step",
+					   unit_words(j, r, u)),
+			     spent / 1e6 / MAX(e->n_on, 1u), expected / 1e6 / MAX(e->n_on, 1u),
+			     "ms");
 	}
 	if (e->rows.n)
 		f->summary =
-		    report_printf(r,
-				  "transfers that include %s take %.3g times as long as the same "
-				  "elsewhere, %s",
-				  name, e->ratio, when(j, r, e));
+		    report_printf(r, "transfers that include %s take %.3g times as long as %s, %s",
+				  name, e->ratio, than, when(j, r, e));
 	else
 		f->summary = report_printf(
 		    r,
-		    "transfers of %zu group%s (%s) take %.3g times as long as the same "
-		    "elsewhere, %s; which member it is cannot be told",
-		    e->units.n, e->units.n > 1 ? "s" : "", f->groups.v[0], e->ratio, when(j, r, e));
+		    "transfers of %zu group%s (%s) take %.3g times as long as %s, %s; which member "
+		    "it is cannot be told",
+		    e->units.n, e->units.n > 1 ? "s" : "", f->groups.v[0], e->ratio, than,
+		    when(j, r, e));
 	exclude(f, CAUSE_COMPUTE_STRAGGLER,
 		"all members had arrived: the shortest duration of each collective is compared, "
 		"which holds no waiting");
