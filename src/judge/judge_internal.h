@@ -327,11 +327,12 @@ bool kernel_regression(struct judge *j, struct report *report);
 /* Where x[0..n) steps up for good, with `least` values or more on each side: the split with the
    widest clear gap, and the medians before and after it. 0 if there is none. */
 size_t step_up(const double *x, size_t n, size_t least, double *before, double *after);
-/* slow_own.c */
+/* slow_reference.c */
 void own_references(struct judge *j);
-void own_entries(struct judge *j);
 /* How far a row's part of the step (BLAMES: all of it) is above what its role needed, ns. */
 double own_excess(const struct judge *j, uint32_t row, uint32_t t, int b);
+/* slow_own.c */
+void own_entries(struct judge *j);
 /* For recordings of one or two steps: who the others waited for. */
 bool late_entry(struct judge *j, struct entry *ret);
 /* slow_job.c */
