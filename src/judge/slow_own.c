@@ -22,6 +22,7 @@
 #define QUIET	     0.35  /* of changes between steps, .. */
 #define QUIET_SIGMAS 0.4538 /* .. which for normal noise lie below so many sigmas */
 #define BLIP	     0.1    /* of the longest window: a shorter one beside it is chance */
+#define DIP	     0.2    /* of an entry's mean excess: still the same stretch */
 #define SAME_STEPS   0.5    /* Jaccard: rows that are slow at the same steps are one finding */
 
 struct deviations {
@@ -361,6 +362,24 @@ static void reach_back(const struct judge *j, struct entry *e)
 	}
 }
 
+/* One step in which the excess of an entry's rows dips is no end of a window. */
+static void fill_dips(const struct judge *j, struct entry *e)
+{
+	for (uint32_t t = 1; t + 1 < j->n_steps; t++) {
+		double sum = 0;
+		uint32_t n = 0;
+
+		if (e->on[t] || !e->on[t - 1] || !e->on[t + 1])
+			continue;
+		for (size_t i = 0; i < e->rows.n; i++)
+			if (judged(j, e->rows.v[i], t)) {
+				sum += own_excess(j, e->rows.v[i], t, (int)e->blame);
+				n++;
+			}
+		e->on[t] = n && sum / n > DIP * e->mean_ns;
+	}
+}
+
 /* Joins rows that are slow for the same reason at the same steps; the largest takes the others in.
  */
 static void join_entries(struct judge *j)
@@ -402,6 +421,7 @@ static void join_entries(struct judge *j)
 				e->on[t] = known && 2 * high >= known;
 		}
 		drop_blips(j, e->on);
+		fill_dips(j, e);
 		entry_measure(j, e);
 		e->cause = cause_of(e);
 		if (e->blame != BLAME_COMPUTE)
