@@ -115,10 +115,26 @@ static int trace_begin(void *user, const char *path, enum input_kind kind, struc
 	return 0;
 }
 
+/* The part of a trace that ended: a new one, or that of the file which just gave another rank. */
+static void slot_take_stream(struct slot *slot, const struct rank_stream *stream,
+			     const struct read_stats *stats)
+{
+	struct part *part = slot->parts.n ? &slot->parts.v[slot->parts.n - 1] : NULL;
+
+	if (!part || part->kind != slot->kind || slot->kind == INPUT_KINETO ||
+	    strcmp(part->path, slot->path)) {
+		part = vec_push(&slot->parts);
+		*part = (struct part){ .path = slot->path, .kind = slot->kind, .stats = *stats };
+		slot->path = NULL;
+	}
+	part->streams = xrealloc(part->streams, (part->n_streams + 1) * sizeof(*part->streams));
+	part->streams[part->n_streams++] = *stream;
+}
+
 static void trace_end(void *user, const struct read_stats *stats, int status, const char *why)
 {
 	struct slot *slot = user;
-	struct rank_stream *stream = NULL;
+	struct rank_stream stream;
 	struct fold_hint hint = { .rank = survey_rank_of_name(slot->path) };
 	struct error error;
 
@@ -137,21 +153,12 @@ static void trace_end(void *user, const struct read_stats *stats, int status, co
 		remarks_add(&slot->remarks, slot->path, why);
 	else if (stats->skipped[SKIP_TRUNCATED])
 		slot_say_cut(slot, stats);
-	stream = xcalloc(1, sizeof(*stream));
-	if (fold_finish(slot->fold, &hint, stream, &error) < 0) {
+	if (fold_finish(slot->fold, &hint, &stream, &error) < 0) {
 		slot->failed++;
 		remarks_add(&slot->remarks, slot->path, error.text);
-		free(stream);
 		goto out;
 	}
-	*vec_push(&slot->parts) = (struct part){
-		.path = slot->path,
-		.kind = slot->kind,
-		.streams = stream,
-		.n_streams = 1,
-		.stats = *stats,
-	};
-	slot->path = NULL;
+	slot_take_stream(slot, &stream, stats);
 out:
 	slot->fold = fold_free(slot->fold);
 	free(slot->path);
@@ -334,6 +341,12 @@ static bool rank_wanted(const struct join_options *options, int64_t rank)
 	return !options->ranks.n || ranges_has(options->ranks.v, options->ranks.n, rank);
 }
 
+static const char *const format_names[] = {
+	[INPUT_KINETO] = "kineto",
+	[INPUT_TIMELINE] = "timeline",
+	[INPUT_LKS] = "lks",
+};
+
 /* merge: NULL if nothing was usable. Streams not wanted, or that merge left out, have no row. */
 static void report_part(struct report *report, const struct merge *merge, const struct part *part,
 			const bool *wanted)
@@ -342,9 +355,7 @@ static void report_part(struct report *report, const struct merge *merge, const 
 
 	*in = (struct report_input){
 		.path = arena_strndup(&report->arena, part->path, strlen(part->path)),
-		.format = part->testimony	    ? part->testimony->format
-			  : part->kind == INPUT_LKS ? "lks"
-						    : "kineto",
+		.format = part->testimony ? part->testimony->format : format_names[part->kind],
 		.rank = part->testimony ? part->testimony->rank : -1,
 		.steps = part->steps,
 		.events = part->stats.events,

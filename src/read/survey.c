@@ -16,6 +16,7 @@
 
 #include "base/buf.h"
 #include "read/input.h"
+#include "read/timeline.h"
 #include "read/witness.h"
 
 #define SURVEY_DEPTH_MAX 64u
@@ -74,6 +75,8 @@ static bool is_tar(const char *text, size_t len)
 
 static enum input_kind kind_of_json(const char *p, size_t len)
 {
+	if (timeline_looks(p, len) && !has_kineto_category(p, len))
+		return INPUT_TIMELINE;
 	if (text_has(p, len, "\"traceEvents\""))
 		return INPUT_KINETO;
 	if (*p == '{' && text_has(p, len, "\"schemaVersion\"") &&
