@@ -266,7 +266,8 @@ bool imbalance_of_work(struct judge *j, struct entry *ret)
 	       (restless || j->sigma[BLAME_COMPUTE] * e.n_on > 0.3 * least * wall);
 }
 
-/* One stage has more work than the others, on all its ranks. */
+/* One stage has more work than the others, on all its ranks. It costs what evening out would save:
+   the work does not vanish, it moves to the other stages, so that each has the mean of all. */
 bool imbalance_of_stages(struct judge *j, struct entry *ret)
 {
 	struct entry e = { .cause = CAUSE_PIPELINE_IMBALANCE,
@@ -277,7 +278,7 @@ bool imbalance_of_stages(struct judge *j, struct entry *ret)
 	_cleanup_free_ double *scale = xcalloc(j->n_rows, sizeof(*scale));
 	uint32_t heavy = 0;
 	size_t n = 0;
-	double middle;
+	double middle, mean = 0;
 
 	if (!j->staged)
 		return false;
@@ -288,13 +289,14 @@ bool imbalance_of_stages(struct judge *j, struct entry *ret)
 			    j->moments[t].set_aside ? 0 : (double)ref_of(j, role, t)[BLAME_COMPUTE];
 		if (work[role] > 0) /* a stage that nobody traced is no stage without work */
 			x[n++] = work[role];
+		mean += work[role];
 		heavy = work[role] > work[heavy] ? role : heavy;
 	}
 	middle = lower_median(x, n);
 	if (n < 2 || work[heavy] < STAGE_MIN * middle)
 		return false;
 	for (uint32_t row = 0; row < j->n_rows; row++)
-		scale[row] = j->role[row] == heavy ? middle / work[heavy] : 1;
+		scale[row] = work[j->role[row]] > 0 ? mean / (double)n / work[j->role[row]] : 1;
 	for (uint32_t t = 0; t < j->n_steps; t++) {
 		struct what_if none = { 0 }, even = { .scale = scale };
 		double before;

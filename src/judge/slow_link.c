@@ -132,6 +132,16 @@ static void judge_kind(struct judge *j, const struct sample *s, size_t n, const 
 	free(speeds.v);
 }
 
+/* Of collectives without sizes only those of the same stages carry alike: an embedding is large. */
+static uint64_t stages_of(const struct judge *j, const struct pairing *p, const struct paired *in)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; !in->bytes && in->together && i < in->members; i++)
+		sum += hash_mix(19, j->role[p->members.v[in->first_member + i].row]);
+	return sum;
+}
+
 void link_step(struct judge *j, const struct pairing *p, struct replay *r, uint32_t t)
 {
 	VEC(struct sample) samples = { 0 };
@@ -150,6 +160,7 @@ void link_step(struct judge *j, const struct pairing *p, struct replay *r, uint3
 			r->insts[i].unit = unit;
 		kind =
 		    hash_mix(hash_mix(u->p2p ? 1 : (uint64_t)in->op + 2, in->bytes), in->members);
+		kind = hash_mix(kind, stages_of(j, p, in));
 		*vec_push(&samples) =
 		    (struct sample){ hash_mix(kind, u->nodes), unit, (uint32_t)i, in->shortest };
 	}

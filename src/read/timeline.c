@@ -242,43 +242,86 @@ static bool find_events(struct json_window *w)
 	return true;
 }
 
-static void count_lost(struct json_values *v, uint64_t whole, struct read_stats *stats)
+static void count_found(struct read_stats *stats, unsigned found)
 {
-	struct json_window *w = &v->w;
+	static const struct {
+		unsigned found;
+		enum skip_reason reason;
+	} reasons[] = {
+		{ JSON_FOUND_BAD_TEXT, SKIP_BAD_TEXT },
+		{ JSON_FOUND_TOO_DEEP, SKIP_TOO_DEEP },
+		{ JSON_FOUND_TOO_LONG, SKIP_TOO_LONG },
+		{ JSON_FOUND_BAD_SYNTAX, SKIP_MALFORMED },
+	};
 
-	for (int i = 0; i < SKIP_REASONS; i++)
-		stats->skipped[i] += v->skipped[i];
-	if (v->skipped[SKIP_TRUNCATED] && json_window_at(w, w->end) > whole)
+	for (size_t i = 0; i < ARRAY_SIZE(reasons); i++)
+		stats->skipped[reasons[i].reason] += (found & reasons[i].found) != 0;
+}
+
+/* One event; false at the end of the text. */
+static bool read_event(struct timeline *t, struct json_window *w, struct buf *copy,
+		       struct read_stats *stats)
+{
+	unsigned found = 0;
+	enum json_copied got = json_copy_value(w, copy, EVENT_BYTES_MAX, &found);
+	const char *text = (const char *)copy->data;
+	struct fields f;
+
+	count_found(stats, found);
+	if (got == JSON_END)
+		return false;
+	if (got == JSON_BROKEN) {
+		stats->skipped[SKIP_MALFORMED]++;
+		w->p += w->p < w->end;
+	} else if (copy->len && *text == '{') {
+		parse_event(&f, text, text + copy->len);
+		take_event(t, &f, stats);
+	}
+	return true;
+}
+
+/* Up to the bracket that closes the events; false if the text ends before. */
+static bool read_events(struct timeline *t, struct json_window *w, struct read_stats *stats)
+{
+	struct buf copy = { 0 };
+	uint64_t whole = json_window_at(w, w->p);
+	bool sound = true, more;
+
+	while ((more = json_skip_space_refilling(w)) && *w->p != ']') {
+		if (*w->p == '{') {
+			more = read_event(t, w, &copy, stats);
+			if (!more)
+				break;
+			whole = json_window_at(w, w->p);
+			sound = true;
+			continue;
+		}
+		/* Of what lies between two events, the first byte that should not. */
+		stats->skipped[SKIP_MALFORMED] += *w->p != ',' && sound;
+		sound &= *w->p++ == ',';
+	}
+	buf_done(&copy);
+	while (!more && (w->p = w->end, json_window_fill(w)))
+		;
+	if (!more)
 		stats->lost_bytes = json_window_at(w, w->end) - whole;
+	return more;
 }
 
 static int read_text(struct timeline *t, struct input *in, struct read_stats *stats,
 		     struct error *reterr)
 {
-	struct json_values v;
-	const char *text, *end;
-	struct fields f;
-	uint64_t whole = 0;
-	int r;
+	struct json_window w;
+	int r = 0;
 
-	json_values_init(&v, in, EVENT_BYTES_MAX);
-	if (!find_events(&v.w)) {
-		r = v.w.error
-			? v.w.error
-			: error_set(reterr, -EBADMSG, "no timeline: it has no array of events");
-		json_values_done(&v);
-		return r;
-	}
-	while (json_values_next(&v, &text, &end)) {
-		if (*text != '{')
-			continue;
-		parse_event(&f, text, end);
-		take_event(t, &f, stats);
-		whole = json_window_at(&v.w, v.w.p);
-	}
-	r = v.w.error;
-	count_lost(&v, whole, stats);
-	json_values_done(&v);
+	json_window_init(&w, in, 0);
+	if (find_events(&w))
+		stats->skipped[SKIP_TRUNCATED] += !read_events(t, &w, stats);
+	else if (!w.error)
+		r = error_set(reterr, -EBADMSG, "no timeline: it has no array of events");
+	if (w.error)
+		r = w.error;
+	json_window_done(&w);
 	stats->bytes = input_bytes_text(in);
 	stats->bytes_file = input_bytes_raw(in);
 	return r;

@@ -147,7 +147,8 @@ static uint32_t find_folds(const struct timeline *t)
 		if (!thread->number)
 			return 0;
 		least[thread->lane] = MIN(least[thread->lane], thread->tid);
-		rows = MAX(rows, ++of[thread->lane]);
+		of[thread->lane]++;
+		rows = MAX(rows, of[thread->lane]);
 	}
 	if (n < 2 || !rows)
 		return 0;
