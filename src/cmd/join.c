@@ -135,7 +135,10 @@ static void trace_end(void *user, const struct read_stats *stats, int status, co
 {
 	struct slot *slot = user;
 	struct rank_stream stream;
-	struct fold_hint hint = { .rank = survey_rank_of_name(slot->path) };
+	/* The name of a file of several ranks tells of none of them. */
+	struct fold_hint hint = { .rank = slot->kind == INPUT_KINETO
+					      ? survey_rank_of_name(slot->path)
+					      : -1 };
 	struct error error;
 
 	if (slot->kind == INPUT_LKS) {
@@ -344,6 +347,7 @@ static bool rank_wanted(const struct join_options *options, int64_t rank)
 static const char *const format_names[] = {
 	[INPUT_KINETO] = "kineto",
 	[INPUT_TIMELINE] = "timeline",
+	[INPUT_NSYS] = "nsys",
 	[INPUT_LKS] = "lks",
 };
 
@@ -381,6 +385,32 @@ static void part_count(struct part *part, const struct rank_stream *stream)
 		part->stats.skipped[i] += stream->skipped[i];
 }
 
+/* Recordings of Nsight Systems seldom say which rank a GPU was: where nothing that was given names
+   ranks, they are numbered in order of file and GPU. */
+static void number_gpus(struct join *j, struct join_run *run)
+{
+	VEC(struct rank_info *) gpus = { 0 };
+	bool named = false;
+
+	for (size_t i = 0; i < run->n_slots; i++)
+		for (size_t k = 0; k < run->slots[i].parts.n; k++) {
+			const struct part *part = &run->slots[i].parts.v[k];
+
+			for (size_t s = 0; s < part->n_streams; s++) {
+				*vec_push(&gpus) = &part->streams[s].info;
+				named |=
+				    part->kind != INPUT_NSYS || part->streams[s].info.rank >= 0;
+			}
+		}
+	for (size_t i = 0; i < gpus.n && gpus.n > 1 && !named; i++)
+		gpus.v[i]->rank = (int64_t)i;
+	if (gpus.n > 1 && !named)
+		*vec_push(&j->report.assumed) =
+		    "nothing names the ranks of these recordings: they are numbered in order of "
+		    "file and GPU";
+	free(gpus.v);
+}
+
 /* Hands the streams to merge, in the order of the survey; then the rows of each are known. */
 static void merge_all(struct join *j, struct join_run *run)
 {
@@ -389,6 +419,7 @@ static void merge_all(struct join *j, struct join_run *run)
 	struct error error = { "" };
 	bool any = false;
 
+	number_gpus(j, run);
 	for (size_t i = 0; i < run->n_slots; i++) {
 		failed += run->slots[i].failed;
 		for (size_t k = 0; k < run->slots[i].parts.n; k++) {

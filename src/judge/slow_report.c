@@ -148,8 +148,8 @@ static void add_windows(const struct judge *j, struct finding *f, const struct e
 
 static void add_impact(const struct judge *j, struct finding *f, const struct entry *e)
 {
-	double gpus = (double)MAX(j->job->world_size, (int64_t)j->n_rows) *
-		      MAX(j->job->ranks[0].folds, 1u);
+	double gpus =
+	    (double)MAX(j->job->world_size, (int64_t)j->n_rows) * MAX(j->job->ranks[0].folds, 1u);
 
 	f->slowdown = slowdown_of(e);
 	f->step_ms_lost = e->n_on ? e->saved_ns / e->n_on / 1e6 : 0;

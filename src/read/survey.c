@@ -16,6 +16,7 @@
 
 #include "base/buf.h"
 #include "read/input.h"
+#include "read/sqlite_file.h"
 #include "read/timeline.h"
 #include "read/witness.h"
 
@@ -95,6 +96,8 @@ static struct survey_found found_in(const char *text, size_t len, const char *pa
 
 	if (len >= 8 && !memcmp(text, "LKSTEP1\n", 8))
 		f.kind = INPUT_LKS;
+	else if (sqlite_looks(text, len))
+		f.kind = INPUT_NSYS;
 	else if (is_tar(text, len) ||
 		 (len >= 4 && (!memcmp(text, "PK\003\004", 4) || !memcmp(text, "PK\005\006", 4))))
 		f.kind = INPUT_ARCHIVE;

@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-#define LISTED_INPUTS	  8    /* more are counted */
+#define LISTED_INPUTS	  8 /* more are counted */
 #define PLACES_SHOWN	  3
 #define PROPAGATION_SHOWN 0.02 /* of the largest: less is in the JSON only */
 #define NAME_COLUMNS	  24   /* of a host, phase or set of ranks in the first line */
