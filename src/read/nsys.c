@@ -357,10 +357,12 @@ static int unpack(struct input *in, struct unpacked *u, struct error *reterr)
 static int open_export(struct input *in, const char *path, bool plain, struct unpacked *u,
 		       struct sqlite_file **ret, struct read_stats *stats, struct error *reterr)
 {
+	char magic[16] = { 0 };
 	struct stat st;
 	int r;
 
-	if (plain && !input_compressed(in)) {
+	if (plain && input_peek(in, magic, sizeof(magic)) == (ssize_t)sizeof(magic) &&
+	    sqlite_looks(magic, sizeof(magic))) {
 		if (stat(path, &st) < 0)
 			return error_set(reterr, -errno, "%s", strerror(errno));
 		stats->bytes = stats->bytes_file = (uint64_t)st.st_size;
@@ -393,7 +395,11 @@ int nsys_read(struct input *in, const char *path, bool plain, struct nsys **ret,
 	int r;
 
 	*n = (struct nsys){ .host = NO_ID, .rank = -1, .world_size = -1, .stats = stats };
-	r = open_export(in, path, plain, &u, &f, stats, reterr);
+	r = open_export(in, path, plain, &u, &f, stats, &damage);
+	if (r < 0)
+		error_set(reterr, r, "%s", damage.text);
+	else if (damage.text[0])
+		stats->skipped[SKIP_TRUNCATED] = 1;
 	if (r >= 0 && !is_export(f))
 		r = error_set(reterr, -ENODATA,
 			      "an SQLite database, but no recording of Nsight Systems");

@@ -144,12 +144,33 @@ static char *uri_of(const char *path)
 	return uri;
 }
 
+/* Sets limits, and sees that there is a database. One that was cut off is refused unless the schema
+   may be written, which nothing here does: then the tables in front of the cut can be read. */
+static int prove(struct sqlite_file *f, struct error *reterr)
+{
+	static const char settings[] = "PRAGMA trusted_schema=off; PRAGMA query_only=on; "
+				       "PRAGMA cell_size_check=on; PRAGMA mmap_size=0;";
+	static const char look[] = "SELECT count(*) FROM sqlite_master";
+
+	sq.limit(f->db, SQ_LIMIT_LENGTH, TEXT_BYTES_MAX);
+	sq.limit(f->db, SQ_LIMIT_COLUMN, COLUMNS_LOOKED_MAX);
+	sq.limit(f->db, SQ_LIMIT_ATTACHED, 0);
+	sq.progress_handler(f->db, OPS_A_CALL, watch, f);
+	if (sq.exec(f->db, settings, NULL, NULL, NULL) == SQ_OK &&
+	    sq.exec(f->db, look, NULL, NULL, NULL) == SQ_OK)
+		return 0;
+	f->calls = 0;
+	if (sq.exec(f->db, "PRAGMA writable_schema=on", NULL, NULL, NULL) != SQ_OK ||
+	    sq.exec(f->db, look, NULL, NULL, NULL) != SQ_OK)
+		return error_set(reterr, -EBADMSG, "a damaged SQLite database: %s",
+				 sq.errmsg(f->db));
+	return error_set(reterr, 0, "a damaged SQLite database, cut off perhaps");
+}
+
 /* bytes: NULL if the file lies where the URI says. */
 static int open_any(const char *uri, uint8_t *bytes, uint64_t size_bytes, struct sqlite_file **ret,
 		    struct error *reterr)
 {
-	static const char settings[] = "PRAGMA trusted_schema=off; PRAGMA query_only=on; "
-				       "PRAGMA cell_size_check=on; PRAGMA mmap_size=0;";
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct sqlite_file *f;
 	int r = 0;
@@ -167,16 +188,8 @@ static int open_any(const char *uri, uint8_t *bytes, uint64_t size_bytes, struct
 	    sq.deserialize(f->db, "main", bytes, (int64_t)size_bytes, (int64_t)size_bytes,
 			   SQ_DESERIALIZE_READONLY) != SQ_OK)
 		r = error_set(reterr, -EBADMSG, "no SQLite database: %s", sq.errmsg(f->db));
-	if (r >= 0) {
-		sq.limit(f->db, SQ_LIMIT_LENGTH, TEXT_BYTES_MAX);
-		sq.limit(f->db, SQ_LIMIT_COLUMN, COLUMNS_LOOKED_MAX);
-		sq.limit(f->db, SQ_LIMIT_ATTACHED, 0);
-		sq.progress_handler(f->db, OPS_A_CALL, watch, f);
-		if (sq.exec(f->db, settings, NULL, NULL, NULL) != SQ_OK ||
-		    sq.exec(f->db, "SELECT count(*) FROM sqlite_master", NULL, NULL, NULL) != SQ_OK)
-			r = error_set(reterr, -EBADMSG, "a damaged SQLite database: %s",
-				      sq.errmsg(f->db));
-	}
+	if (r >= 0)
+		r = prove(f, reterr);
 	if (r < 0) {
 		sqlite_file_close(f);
 		return r;
