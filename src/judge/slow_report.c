@@ -57,9 +57,14 @@ uint32_t judged_steps(const struct judge *j)
 	return n;
 }
 
+static double slowdown_without(const struct entry *e, double saved_ns)
+{
+	return e->spent_ns > saved_ns ? e->spent_ns / (e->spent_ns - saved_ns) : 1;
+}
+
 static double slowdown_of(const struct entry *e)
 {
-	return e->spent_ns > e->saved_ns ? e->spent_ns / (e->spent_ns - e->saved_ns) : 1;
+	return slowdown_without(e, e->saved_ns);
 }
 
 /* CPUs are shared, with other ranks and with strangers: a rank that computes longer now and then is
@@ -116,7 +121,8 @@ static enum severity severity_of(const struct judge *j, const struct entry *e)
 		return SEVERITY_NOTE;
 	if (e->cause == CAUSE_CHECKPOINT && e->saved_ns < SAVE_LEAST_NS * e->n_on)
 		return SEVERITY_NOTE;
-	if (slowdown_of(e) - 1 >= j->options.min_impact && enough)
+	if (slowdown_without(e, fmax(e->saved_ns, e->extra_ns)) - 1 >= j->options.min_impact &&
+	    enough)
 		return SEVERITY_FAULT;
 	if ((e->cause == CAUSE_COMPUTE_STRAGGLER || e->cause == CAUSE_COMM_LINK) && e->rows.n &&
 	    ratio >= RISK_RATIO && e->n_on >= RISK_STEPS &&

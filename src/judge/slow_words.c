@@ -454,6 +454,10 @@ static void plain_words(const struct judge *j, struct report *r, struct finding 
 		    e->stage, amount(r, e->mean_ns / 1e6), amount(r, e->base_ns / 1e6));
 		add_evidence(f, "compute per step of the heaviest stage, against the middle one",
 			     e->mean_ns / 1e6, e->base_ns / 1e6, "ms");
+		add_evidence(f,
+			     "the step, against what it would be without what this stage has more",
+			     e->spent_ns / MAX(e->n_on, 1u) / 1e6,
+			     (e->spent_ns - e->extra_ns) / MAX(e->n_on, 1u) / 1e6, "ms");
 		exclude(f, CAUSE_COMPUTE_STRAGGLER, "all ranks of the stage are alike");
 		break;
 	case CAUSE_KERNEL_REGRESSION:
