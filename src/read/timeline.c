@@ -495,12 +495,15 @@ static int give_steps(struct giver *g, const struct timeline_mark *job)
 	for (size_t i = 0; i < g->lane->n && r >= 0;
 	     i++) { /* steps in order of their first events */
 		struct timeline_mark *m = &own[v[i].step];
+		int64_t start;
 
 		if (m->start == INT64_MAX)
 			continue;
-		r = give_mark(g, v[i].step, MAX(MIN(job[v[i].step].start, m->start), before),
-			      m->end);
-		before = m->end + 1;
+		start = MAX(MIN(job[v[i].step].start, m->start), before);
+		if (start <= m->end) { /* else it lies within the step before */
+			r = give_mark(g, v[i].step, start, m->end);
+			before = m->end + 1;
+		}
 		m->start = INT64_MAX;
 	}
 	return r;
