@@ -6,7 +6,6 @@
 
 struct heard {
 	struct intern names;
-	int64_t world;
 };
 
 static int on_event(void *user, const struct trace_event *e)
@@ -25,8 +24,7 @@ static int on_event(void *user, const struct trace_event *e)
 
 static int on_meta(void *user, const struct trace_meta *m)
 {
-	struct heard *h = user;
-
+	(void)user;
 	fuzz_check(m->lane && m->rank >= 0 && m->rank < m->world_size);
 	for (uint32_t i = 0; i < m->n_groups; i++)
 		for (uint32_t k = 0; k < m->groups[i].n_ranks; k++)

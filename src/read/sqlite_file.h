@@ -26,7 +26,8 @@ struct sqlite_value {
 
 /* Do a file's first bytes say that it is one? */
 bool sqlite_looks(const char *bytes, size_t len);
-/* A file that is damaged but can be read in part is opened, with a line in reterr->text. -ENOTSUP with the package's name if SQLite is not installed; -EBADMSG if it is no database. */
+/* A file that is damaged but can be read in part is opened, with a line in reterr->text. -ENOTSUP
+ * with the package's name if SQLite is not installed; -EBADMSG if it is no database. */
 int sqlite_file_open(const char *path, uint64_t size_bytes, struct sqlite_file **ret,
 		     struct error *reterr);
 /* The same for a database that lies in memory, which must outlive it and may be changed by it. */
