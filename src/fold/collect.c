@@ -222,6 +222,8 @@ static enum item_kind gpu_kind(const struct trace_event *e, uint16_t class)
 		return ITEM_COPY;
 	if (e->kind == EVENT_SET)
 		return ITEM_SET;
+	if (e->kind == EVENT_UNSEEN)
+		return ITEM_UNSEEN;
 	return class & NAME_NCCL || e->comm ? ITEM_COLL_KERNEL : ITEM_KERNEL;
 }
 
@@ -255,7 +257,7 @@ static struct comm_args args_of_range(struct fold *f, const struct trace_event *
 int fold_event(void *user, const struct trace_event *e)
 {
 	struct fold *f = user;
-	bool gpu = e->kind <= EVENT_TASK;
+	bool gpu = e->kind < EVENT_LAUNCH;
 	uint16_t class = fold_class(f, e->name);
 	struct item it = { .start = e->start_ns, .name = e->name, .comm = NO_ID };
 	enum item_kind kind;

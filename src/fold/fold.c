@@ -117,6 +117,8 @@ static void info_fill(struct player *p, const struct fold_hint *hint)
 
 	info->rank = rank_of(f, hint);
 	info->world_size = f->meta.world_size;
+	info->lane = f->meta.lane;
+	info->folds = f->meta.folds;
 	info->host = name_out(p, f->meta.host);
 	if (f->meta.host == NO_ID && hint && hint->host)
 		info->host = intern(&p->out->names, hint->host, hint->host_len);

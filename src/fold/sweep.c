@@ -13,7 +13,7 @@
 
 static bool is_comm(const struct work *w)
 {
-	return w->kind == ITEM_COLL_KERNEL || w->kind == ITEM_GLOO;
+	return w->kind == ITEM_COLL_KERNEL || w->kind == ITEM_GLOO || w->kind == ITEM_UNSEEN;
 }
 
 static void add_clipped(const struct closing *c, struct intervals *l, int64_t a, int64_t b)

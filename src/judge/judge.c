@@ -365,6 +365,24 @@ static void say_what_is_missing(const struct judge *j, struct report *report)
 			  j->n_rows > 1 ? "" : "s", 100 * exposed / wall);
 }
 
+/* What the rows of a timeline are. */
+static void say_lanes(const struct judge *j, struct report *report)
+{
+	const struct rank_info *first = &j->job->ranks[0];
+
+	if (!j->n_rows || !first->lane)
+		return;
+	*vec_push(&report->assumed) =
+	    job_is_folded(j->job, 0)
+		? report_printf(report,
+				"the timeline has one lane for %s; the numbers of ranks here are "
+				"those of lanes, data-parallel first, then pipeline stages",
+				first->folds ? report_printf(report, "%u ranks each", first->folds)
+					     : "one or several ranks each")
+		: "the timeline names no ranks: they are numbered by place, tensor-parallel "
+		  "first, then data-parallel, then pipeline stages";
+}
+
 int judge_finish(struct judge *j, struct report *report)
 {
 	report->verdict = j->n_steps ? VERDICT_HEALTHY : VERDICT_INSUFFICIENT;
@@ -374,6 +392,7 @@ int judge_finish(struct judge *j, struct report *report)
 				  "%" PRIu64 " steps are more than can be looked at together: they "
 				  "were judged %u at a time",
 				  j->dropped_steps + j->n_steps, j->history);
+	say_lanes(j, report);
 	if (j->n_steps) {
 		say_what_is_missing(j, report);
 		job_findings(j, report);

@@ -180,6 +180,7 @@ struct entry {
 	double strength; /* excess in units of the noise */
 	double saved_ns; /* by what-if, summed over the steps that are on and kept */
 	double spent_ns; /* the same steps as replayed with the fault */
+	double extra_ns; /* pipeline-imbalance: saved if what one stage has more were not there */
 	uint32_t windows;
 	double unsteady;     /* how much the excess varies over its steps, against its middle */
 	bool doubt_half;     /* about half of the peers are slow and there is no past */

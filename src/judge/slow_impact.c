@@ -68,6 +68,7 @@ static void for_all_steps(const struct judge *j, struct entry *e)
 		return;
 	e->spent_ns *= (double)on / kept;
 	e->saved_ns *= (double)on / kept;
+	e->extra_ns *= (double)on / kept;
 }
 
 /* The time saved in its steps by mending it: alone, or last of all, whichever is more: where two
@@ -315,7 +316,9 @@ bool imbalance_of_work(struct judge *j, struct entry *ret)
 	       (restless || j->sigma[BLAME_COMPUTE] * e.n_on > 0.3 * least * wall);
 }
 
-/* One stage has more work than the others, on all its ranks. */
+/* One stage has more work than the others, on all its ranks. It costs what evening out would save:
+   the work does not vanish, it moves to the other stages, so that each has the mean of all. What
+   the step would be without it says whether it is worth a finding. */
 bool imbalance_of_stages(struct judge *j, struct entry *ret)
 {
 	struct entry e = { .cause = CAUSE_PIPELINE_IMBALANCE,
@@ -324,9 +327,10 @@ bool imbalance_of_stages(struct judge *j, struct entry *ret)
 	_cleanup_free_ double *work = xcalloc(j->n_roles, sizeof(*work));
 	_cleanup_free_ double *x = xcalloc(j->n_roles, sizeof(*x));
 	_cleanup_free_ double *scale = xcalloc(j->n_rows, sizeof(*scale));
+	_cleanup_free_ double *lighter = xcalloc(j->n_rows, sizeof(*lighter));
 	uint32_t heavy = 0;
 	size_t n = 0;
-	double middle;
+	double middle, mean = 0;
 
 	if (!j->staged)
 		return false;
@@ -337,15 +341,19 @@ bool imbalance_of_stages(struct judge *j, struct entry *ret)
 			    j->moments[t].set_aside ? 0 : (double)ref_of(j, role, t)[BLAME_COMPUTE];
 		if (work[role] > 0) /* a stage that nobody traced is no stage without work */
 			x[n++] = work[role];
+		mean += work[role];
 		heavy = work[role] > work[heavy] ? role : heavy;
 	}
 	middle = lower_median(x, n);
 	if (n < 2 || work[heavy] < STAGE_MIN * middle)
 		return false;
 	for (uint32_t row = 0; row < j->n_rows; row++)
-		scale[row] = j->role[row] == heavy ? middle / work[heavy] : 1;
+		lighter[row] = j->role[row] == heavy ? middle / work[heavy] : 1;
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		scale[row] = work[j->role[row]] > 0 ? mean / (double)n / work[j->role[row]] : 1;
 	for (uint32_t t = 0; t < j->n_steps; t++) {
-		struct what_if none = { 0 }, even = { .scale = scale };
+		struct what_if none = { 0 }, even = { .scale = scale },
+			       without = { .scale = lighter };
 		double before;
 
 		if (j->moments[t].set_aside)
@@ -357,6 +365,7 @@ bool imbalance_of_stages(struct judge *j, struct entry *ret)
 		before = run(j, t, &none);
 		e.spent_ns += before;
 		e.saved_ns += fmax(0, before - run(j, t, &even));
+		e.extra_ns += fmax(0, before - run(j, t, &without));
 	}
 	for_all_steps(j, &e);
 	e.stage = heavy;

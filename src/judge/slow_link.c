@@ -134,6 +134,16 @@ static void judge_kind(struct judge *j, const struct link_sample *s, size_t n,
 	free(speeds.v);
 }
 
+/* Of collectives without sizes only those of the same stages carry alike: an embedding is large. */
+static uint64_t stages_of(const struct judge *j, const struct pairing *p, const struct paired *in)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; !in->bytes && in->together && i < in->members; i++)
+		sum += hash_mix(19, j->role[p->members.v[in->first_member + i].row]);
+	return sum;
+}
+
 /* All that can be compared, by kind and unit; the same in all steps that are paired alike and move
    the same bytes. */
 static void find_samples(struct judge *j, struct pairing *p)
@@ -152,6 +162,7 @@ static void find_samples(struct judge *j, struct pairing *p)
 		u = &j->links.v[unit];
 		kind =
 		    hash_mix(hash_mix(u->p2p ? 1 : (uint64_t)in->op + 2, in->bytes), in->members);
+		kind = hash_mix(kind, stages_of(j, p, in));
 		p->samples[p->n_samples++] =
 		    (struct link_sample){ hash_mix(kind, u->nodes), unit, (uint32_t)i };
 	}
