@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "read/log_internal.h"
+#include "read/log_words.h"
 
 #define STEP_MAX 1000000000000ll
 
@@ -254,7 +255,7 @@ static enum log_took on_step(struct log *g, struct log_line *l, const char *at,
 		return LOG_TOOK;
 	}
 	f.step = scan_of(at + strlen(a->word), s.p);
-	log_shape_learn(g, l, &f);
+	log_alike_progress(g, l, &f);
 	return LOG_TOOK;
 }
 
@@ -428,7 +429,7 @@ static void say_steps(struct log *g, const struct log_line *l, const char *unit,
 	say_progress(g, l, FROM_BARS, &f.p);
 	/* What comes again may hold no words of somebody else. */
 	if (log_known_words(g, l->start, unit) == epoch && !log_known_words(g, unit + 4, l->end))
-		log_shape_learn(g, l, &f);
+		log_alike_progress(g, l, &f);
 }
 
 /* One bar of data work: told apart by title, speaker and total, and by going back. */
