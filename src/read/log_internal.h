@@ -216,7 +216,7 @@ struct log {
 	struct log_alike *alike; /* NULL: nothing is known yet, or the log is small */
 	size_t alike_bytes;
 	char day[11]; /* "2026-11-29 " of progress */
-	int64_t day_at_ns;
+	int64_t day_year, day_at_ns;
 	struct log_bar bars[LOG_BARS_MAX];
 	unsigned n_bars;
 	int64_t bar_total;	 /* of the first bar of steps without a title */

@@ -62,6 +62,15 @@ static struct log_place next_whole(const struct log_line *l, struct scan *s)
 	return place_if(n.p < n.end && (s->p == s->end || *s->p != ','), l, n);
 }
 
+/* "12:30": with other digits it may be part of a stamp. */
+static bool has_clock(const char *p, const char *end)
+{
+	for (; end - p > 2; p++)
+		if (is_digit(p[0]) && p[1] == ':' && is_digit(p[2]))
+			return true;
+	return false;
+}
+
 /* Numbers that are written in letters, or times that no digits tell, cannot be learnt. */
 static bool can_learn(const struct log *g, const struct log_line *l, const struct progress_found *f)
 {
@@ -70,6 +79,8 @@ static bool can_learn(const struct log *g, const struct log_line *l, const struc
 	if (l->rank >= 0 && !l->rank_at.p)
 		return false;
 	if (l->time_ns >= 0 && (!l->stamp_at.p || scan_left(&l->stamp_at) < 19))
+		return false;
+	if (l->time_ns == -1 && has_clock(l->start, MIN(f->step.p, l->end)))
 		return false;
 	if (f->p.epoch >= 0 && !f->epoch.p)
 		return false;
@@ -190,25 +201,29 @@ static int64_t two(const char *p)
 /* "2026-11-29 21:31:49[.123]": the day is mostly that of the line before. */
 static bool stamp_of(struct log *g, const char *line, struct log_place p, int64_t *ret)
 {
-	const char *s = line + p.at;
-	struct scan q = scan_of(s, s + p.len);
-	int64_t scale = 100000000, ns;
+	const char *s = line + p.at, *end = s + p.len;
+	int64_t scale = 100000000, hour = two(s + 11), minute = two(s + 14), second = two(s + 17),
+		ns;
 
 	if (s[13] != ':' || s[16] != ':' || (p.len > 19 && s[19] != '.' && s[19] != ','))
-		return log_stamp(g, &q, ret);
+		return log_stamp_again(g, s, end, false, ret);
+	if (hour > 24 || minute > 59 || second > 60)
+		return false;
 	if (memcmp(s, g->day, sizeof(g->day))) {
-		if (s[4] != '-' || !log_stamp(g, &q, ret) || q.p != q.end)
+		if (s[4] != '-' || !log_stamp_again(g, s, end, false, ret))
 			return false;
 		memcpy(g->day, s, sizeof(g->day));
+		g->day_year = g->year;
 		g->day_at_ns = stamp_days(g->year, (unsigned)two(s + 5), (unsigned)two(s + 8)) *
 			       LOG_NS_PER_DAY;
 	}
-	ns = ((two(s + 11) * 60 + two(s + 14)) * 60 + two(s + 17)) * 1000000000;
-	for (const char *c = s + 20; c < q.end; c++, scale /= 10) {
+	ns = ((hour * 60 + minute) * 60 + second) * 1000000000;
+	for (const char *c = s + 20; c < end; c++, scale /= 10) {
 		if (!is_digit(*c))
-			return log_stamp(g, &q, ret);
+			return log_stamp_again(g, s, end, false, ret);
 		ns += (*c - '0') * scale;
 	}
+	g->year = g->day_year;
 	*ret = g->day_at_ns + ns;
 	return true;
 }
