@@ -363,8 +363,12 @@ static bool progress_row_equal(const struct testimony *t, uint32_t row, const vo
 
 static struct log_progress *progress_of(struct testimony *t, int64_t rank)
 {
-	uint32_t *slot = index_slot(t, &t->by_rank, hash_mix(0, (uint64_t)rank), progress_row_hash,
-				    progress_row_equal, &rank);
+	uint32_t *slot;
+
+	if (t->progress_last < t->progress.n && t->progress.v[t->progress_last].rank == rank)
+		return &t->progress.v[t->progress_last];
+	slot = index_slot(t, &t->by_rank, hash_mix(0, (uint64_t)rank), progress_row_hash,
+			  progress_row_equal, &rank);
 
 	if (!*slot) {
 		*vec_push(&t->progress) = (struct log_progress){
@@ -386,6 +390,7 @@ static struct log_progress *progress_of(struct testimony *t, int64_t rank)
 		*slot = (uint32_t)t->progress.n;
 		t->by_rank.n++;
 	}
+	t->progress_last = *slot - 1;
 	return &t->progress.v[*slot - 1];
 }
 
@@ -406,7 +411,7 @@ static void progress_gap(struct log_progress *p, int64_t step, double ms)
 static void progress_time(struct log_progress *p, int64_t step, double ms)
 {
 	progress_gap(p, step, ms);
-	if (p->lines % p->stride)
+	if (p->lines & (p->stride - 1)) /* a power of two */
 		return;
 	if (p->n_step_ms == PROGRESS_TIMES) {
 		for (uint32_t i = 0; i < PROGRESS_TIMES / 2; i++)
@@ -430,14 +435,15 @@ static void progress_time(struct log_progress *p, int64_t step, double ms)
 /* Up where the line took longer, down where it took less: near the median of what came lately. */
 static void progress_usual(struct log_progress *p, double ms)
 {
-	double step = 1 + fmax(USUAL_STEP, 1.0 / (double)(p->timed + 1));
+	double first = p->timed < 64 ? 1.0 / (double)(p->timed + 1) : 0; /* beyond it is less */
+	double step = 1 + MAX(USUAL_STEP, first), up = p->usual_ms * step;
 
 	if (!p->timed++)
 		p->usual_ms = ms;
 	else if (ms > p->usual_ms)
-		p->usual_ms = fmin(ms, fmax(p->usual_ms * step, 1));
+		p->usual_ms = MIN(ms, MAX(up, 1.0));
 	else
-		p->usual_ms = fmax(ms, p->usual_ms / step);
+		p->usual_ms = MAX(ms, p->usual_ms / step);
 }
 
 static void progress_line_steps(struct log_progress *p, int64_t steps)
@@ -526,6 +532,12 @@ static void progress_walk(struct log_progress *p, const struct progress_line *l,
 	    p, l, stamps ? (double)(l->time_ns - p->last_ns) / 1e6 : l->step_ms * (double)steps);
 }
 
+static void progress_more(struct log_progress *p, double tokens_per_s, double loss)
+{
+	p->last_tokens_per_s = isnan(tokens_per_s) ? p->last_tokens_per_s : tokens_per_s;
+	p->last_loss = isnan(loss) ? p->last_loss : loss;
+}
+
 void testimony_progress(struct testimony *t, const struct progress_line *l)
 {
 	struct log_progress *p = progress_of(t, l->rank);
@@ -555,10 +567,14 @@ void testimony_progress(struct testimony *t, const struct progress_line *l)
 	}
 	p->last_ns = l->time_ns >= 0 ? l->time_ns : p->last_ns;
 	p->last_step_ms = isnan(ms) ? p->last_step_ms : ms;
-	p->last_tokens_per_s = isnan(l->tokens_per_s) ? p->last_tokens_per_s : l->tokens_per_s;
-	p->last_loss = isnan(l->loss) ? p->last_loss : l->loss;
+	progress_more(p, l->tokens_per_s, l->loss);
 	p->last_line = l->line;
 	p->lines++;
+}
+
+void testimony_progress_more(struct testimony *t, int64_t rank, double tokens_per_s, double loss)
+{
+	progress_more(progress_of(t, rank), tokens_per_s, loss);
 }
 
 /* --- power and counters --- */

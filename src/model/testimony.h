@@ -280,6 +280,7 @@ struct testimony {
 		uint32_t *slots; /* row + 1 */
 		uint32_t mask, n;
 	} by_signature, by_group, by_saying, by_rank, by_gpu, by_counter;
+	uint32_t progress_last; /* the row of it that was looked up last */
 };
 #define TESTIMONY_SAYINGS_MAX 262144u
 #define TESTIMONY_STACKS_MAX  131072u
@@ -309,6 +310,8 @@ struct progress_line {
 };
 struct progress_line progress_line_unknown(void);
 void testimony_progress(struct testimony *t, const struct progress_line *l);
+/* What the last line of this rank also says; NAN: nothing. */
+void testimony_progress_more(struct testimony *t, int64_t rank, double tokens_per_s, double loss);
 /* The series of a GPU, new if need be: by host and index, or uuid; NULL beyond the limit. */
 struct gpu_series *testimony_gpu(struct testimony *t, uint32_t host, int64_t index, uint32_t uuid);
 struct gpu_sample gpu_sample_unknown(void);

@@ -47,7 +47,7 @@ struct shape {
 		struct log_progress_shape progress;
 		struct again_shape again;
 	};
-	char text[SHAPE_MAX];
+	char text[SHAPE_MAX], most[SHAPE_MAX]; /* as same_shape wants them */
 };
 
 /* A line as it was said: its shape, the digits that count in it, and of which saying it is. */
@@ -107,7 +107,7 @@ static struct shape *shape_slot(struct log_alike *a, const char *line, size_t le
 
 static bool is_shape(const struct shape *s, const char *line, size_t len)
 {
-	return s->len == len && same_shape(line, s->text, len);
+	return s->len == len && same_shape(line, s->text, s->most, len);
 }
 
 /* The line's slot, which is its own from now on, of nothing that was there; NULL: none has room. */
@@ -119,12 +119,15 @@ static struct shape *shape_begin(struct log *g, const char *line, size_t len, en
 		return NULL;
 	if (!g->alike)
 		g->alike = xcalloc(1, sizeof(*g->alike));
+	log_progress_settle(g); /* by the shape that may stand there */
 	s = shape_slot(g->alike, line, len);
 	s->len = (uint16_t)len;
 	s->kind = (uint8_t)kind;
 	s->used = false;
-	for (size_t i = 0; i < len; i++)
+	for (size_t i = 0; i < len; i++) {
 		s->text[i] = is_digit(line[i]) ? '0' : line[i];
+		s->most[i] = is_digit(line[i]) ? 9 : 0;
+	}
 	return s;
 }
 
@@ -302,7 +305,10 @@ bool log_alike_take(struct log *g, const char *start, const char *end, uint64_t 
 	if (!g->alike || len < SHAPE_MIN || len > SHAPE_MAX)
 		return false;
 	s = shape_slot(g->alike, start, len);
-	return is_shape(s, start, len) && shape_take(g, s, start, number);
+	if (!is_shape(s, start, len) || !shape_take(g, s, start, number))
+		return false;
+	log_progress_settle(g);
+	return true;
 }
 
 /* The end of the line at start if it is known, or is so from now on; else NULL. */
@@ -313,7 +319,7 @@ static const char *take_next(struct log *g, const char *start, const char *end, 
 	size_t len = s->len;
 
 	if (!len || (size_t)(end - start) <= len || !is_line_end(start[len]) ||
-	    !same_shape(start, s->text, len)) {
+	    !same_shape(start, s->text, s->most, len)) {
 		const char *eol = line_end(start, end);
 
 		len = (size_t)(eol - start);
@@ -355,6 +361,7 @@ const char *log_alike_behind(struct log *g, const char *eol, const char *end, ui
 		*number = n;
 		eol = next;
 	}
+	log_progress_settle(g);
 	a->waits = eol > from ? 0 : MIN(2 * a->waits + 1, WAIT_MAX);
 	a->wait = a->waits;
 	return eol;
@@ -364,5 +371,8 @@ const char *log_alike_run(struct log *g, const char *p, const char *end, uint64_
 {
 	const char *eol = g->alike ? take_next(g, p, end, *number) : NULL;
 
-	return eol ? log_alike_behind(g, eol, end, number) : NULL;
+	if (!eol)
+		return NULL;
+	log_progress_settle(g);
+	return log_alike_behind(g, eol, end, number);
 }

@@ -97,9 +97,20 @@ static inline void shape16(const char *p, uint64_t ret[2])
 	_mm_storeu_si128((__m128i *)(void *)ret, zeroed(p));
 }
 
-static inline bool same16(const char *line, const char *shape)
+/* Not 0: what of 16 bytes is no digit where the shape has one, nor the same elsewhere. */
+static inline __m128i unlike16(const char *line, const char *shape, const char *most)
 {
-	return _mm_movemask_epi8(_mm_cmpeq_epi8(zeroed(line), load16(shape))) == 0xffff;
+	return _mm_subs_epu8(_mm_xor_si128(load16(line), load16(shape)), load16(most));
+}
+
+/* At least 16 bytes, which all have. */
+static inline bool same_shape(const char *line, const char *shape, const char *most, size_t len)
+{
+	__m128i unlike = unlike16(line + len - 16, shape + len - 16, most + len - 16);
+
+	for (size_t i = 0; i + 16 < len; i += 16)
+		unlike = _mm_or_si128(unlike, unlike16(line + i, shape + i, most + i));
+	return _mm_movemask_epi8(_mm_cmpeq_epi8(unlike, _mm_setzero_si128())) == 0xffff;
 }
 #else
 static inline struct masks masks_of(const char *p)
@@ -134,22 +145,12 @@ static inline void shape16(const char *p, uint64_t ret[2])
 	memcpy(ret, shape, sizeof(shape));
 }
 
-static inline bool same16(const char *line, const char *shape)
+static inline bool same_shape(const char *line, const char *shape, const char *most, size_t len)
 {
-	uint64_t a[2];
+	unsigned unlike = 0;
 
-	shape16(line, a);
-	return !memcmp(a, shape, sizeof(a));
+	for (size_t i = 0; i < len; i++)
+		unlike |= (unsigned char)(line[i] ^ shape[i]) > (unsigned char)most[i];
+	return !unlike;
 }
 #endif
-
-/* At least 16 bytes, which both have. */
-static inline bool same_shape(const char *line, const char *shape, size_t len)
-{
-	size_t i = 0;
-
-	for (; i + 16 <= len; i += 16)
-		if (!same16(line + i, shape + i))
-			return false;
-	return i == len || same16(line + len - 16, shape + len - 16);
-}

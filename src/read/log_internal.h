@@ -126,6 +126,7 @@ struct log_line {
 	bool folded;		       /* Ray's "[repeated 46x across cluster]" */
 	bool ranked;		       /* [rank3]: stands in this line */
 	bool told;		       /* a word of it did something already */
+	bool by_value;		       /* what it is was told by more than where its digits stand */
 };
 
 /* A traceback that is under way: identified by who prints it. */
@@ -217,6 +218,11 @@ struct log {
 	size_t alike_bytes;
 	char day[11]; /* "2026-11-29 " of progress */
 	int64_t day_year, day_at_ns;
+	struct { /* a line of progress that was taken but for its rate and loss */
+		const struct log_progress_shape *shape; /* NULL: none */
+		const char *line;
+		int64_t rank; /* if it stands in the line */
+	} late;
 	struct log_bar bars[LOG_BARS_MAX];
 	unsigned n_bars;
 	int64_t bar_total;	 /* of the first bar of steps without a title */
@@ -345,6 +351,9 @@ void log_rank_of_file(struct log *g, const char *path);
 
 void log_train_done(struct log *g);
 void log_progress_say(struct log *g, enum progress_source source, const struct progress_line *p);
+/* What the line that was said last for this rank also says. */
+void log_progress_more(struct log *g, enum progress_source source, int64_t rank,
+		       double tokens_per_s, double loss);
 
 /* Its step, from an epoch that is set and the done of total steps in it; false: beyond all count.
  */
@@ -381,8 +390,10 @@ struct log_progress_shape {
 /* Can lines of this one's shape be taken by where their numbers stand? */
 bool log_progress_shape(const struct log *g, const struct log_line *l,
 			const struct progress_found *f, struct log_progress_shape *ret);
+/* Takes such a line; what the next one would overwrite is not read before it is settled. */
 bool log_progress_take(struct log *g, const struct log_progress_shape *s, const char *line,
 		       uint64_t number);
+void log_progress_settle(struct log *g);
 
 /* --- log_alike.c --- */
 

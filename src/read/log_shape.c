@@ -74,7 +74,7 @@ static bool has_clock(const char *p, const char *end)
 /* Numbers that are written in letters, or times that no digits tell, cannot be learnt. */
 static bool can_learn(const struct log *g, const struct log_line *l, const struct progress_found *f)
 {
-	if (l->start == g->scratch || l->folded)
+	if (l->start == g->scratch || l->folded || l->by_value)
 		return false;
 	if (l->rank >= 0 && !l->rank_at.p)
 		return false;
@@ -90,7 +90,8 @@ static bool can_learn(const struct log *g, const struct log_line *l, const struc
 bool log_progress_shape(const struct log *g, const struct log_line *l,
 			const struct progress_found *f, struct log_progress_shape *ret)
 {
-	struct scan numbers = f->step;
+	struct scan numbers = f->step, epoch = f->epoch;
+	struct log_place number;
 
 	if (!can_learn(g, l, f))
 		return false;
@@ -111,6 +112,9 @@ bool log_progress_shape(const struct log *g, const struct log_line *l,
 			     : f->p.epoch_steps >= 0 ? f->p.epoch_steps
 						     : f->p.total,
 	};
+	number = next_whole(l, &epoch);
+	if (number.digits)
+		ret->epoch = number;
 	ret->first = next_whole(l, &numbers);
 	ret->second = next_whole(l, &numbers);
 	if (!ret->first.digits || (ret->totals && !ret->second.digits))
@@ -120,34 +124,59 @@ bool log_progress_shape(const struct log *g, const struct log_line *l,
 
 /* --- numbers --- */
 
-static inline int64_t whole_at(const char *line, const struct log_place *p)
+static inline uint64_t few_digits(const char *p, size_t len)
 {
-	const char *c = line + p->at, *end = c + p->len;
+	uint64_t v = 0;
+
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	/* One to eight: pairs of them, then pairs of these, each by one multiplication. */
+	memcpy(&v, p, sizeof(v));
+	v = (v ^ 0x3030303030303030u) << (64 - 8 * len);
+	v = v * 2561 >> 8 & 0x00ff00ff00ff00ffu;
+	v = v * 6553601 >> 16 & 0x0000ffff0000ffffu;
+	v = v * 42949672960001 >> 32;
+#else
+	for (size_t i = 0; i < len; i++)
+		v = 10 * v + (uint64_t)(p[i] - '0');
+#endif
+	return v;
+}
+
+static inline int64_t digits_at(const char *p, size_t len)
+{
 	int64_t v = 0;
 
-	for (; c < end; c++)
-		v = 10 * v + (*c - '0');
-	return v;
+	if (!len)
+		return 0;
+	for (; len > 8; len--)
+		v = 10 * v + (*p++ - '0');
+	return v * 100000000 + (int64_t)few_digits(p, len);
+}
+
+static inline int64_t whole_at(const char *line, const struct log_place *p)
+{
+	return digits_at(line + p->at, p->len);
 }
 
 static inline double decimal_at(const char *line, const struct log_place *p)
 {
 	static const double tenths[] = { 1, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9 };
-	const char *c = line + p->at, *point = c + p->point, *end = c + p->len;
-	int64_t n = 0;
+	static const int64_t tens[] = { 1,	10,	 100,	   1000,      10000,
+					100000, 1000000, 10000000, 100000000, 1000000000 };
+	const char *c = line + p->at;
+	unsigned behind;
 	struct scan s;
 	double v;
 
 	if (!p->len)
 		return (double)NAN;
 	if (p->digits && p->len <= DECIMALS_MAX) {
-		for (; c < point; c++)
-			n = 10 * n + (*c - '0');
-		for (c++; c < end; c++)
-			n = 10 * n + (*c - '0');
-		return (double)n * tenths[point < end ? end - point - 1 : 0];
+		behind = p->point < p->len ? p->len - p->point - 1u : 0;
+		return (double)(digits_at(c, p->point) * tens[behind] +
+				digits_at(c + p->point + 1, behind)) *
+		       tenths[behind];
 	}
-	s = scan_of(c, end);
+	s = scan_of(c, c + p->len);
 	return scan_double(&s, &v) ? v : (double)NAN;
 }
 
@@ -171,7 +200,7 @@ static bool digits_in(struct scan *s, int64_t *ret)
 	return any;
 }
 
-static bool number_at(const char *line, const struct log_place *p, int64_t *ret)
+static inline bool number_at(const char *line, const struct log_place *p, int64_t *ret)
 {
 	struct scan s = scan_of(line + p->at, line + p->at + p->len);
 
@@ -248,9 +277,26 @@ bool log_progress_take(struct log *g, const struct log_progress_shape *s, const 
 	p.step_ms = decimal_at(line, &s->ms) * s->ms_scale;
 	if (s->ms_is_rate)
 		p.step_ms = p.step_ms > 0 ? 1e3 / p.step_ms : (double)NAN;
-	p.tokens_per_s = decimal_at(line, &s->tokens);
-	p.loss = decimal_at(line, &s->loss);
 	p.line = number;
+	if (s->rank.len || g->late.shape != s)
+		log_progress_settle(g);
 	log_progress_say(g, s->source, &p);
+	g->late.shape = s;
+	g->late.line = line;
+	if (s->rank.len) {
+		g->late.rank = p.rank;
+		log_progress_settle(g);
+	}
 	return true;
+}
+
+void log_progress_settle(struct log *g)
+{
+	const struct log_progress_shape *s = g->late.shape;
+
+	g->late.shape = NULL;
+	if (s && (s->tokens.len || s->loss.len))
+		log_progress_more(g, s->source, s->rank.len ? g->late.rank : s->fixed_rank,
+				  decimal_at(g->late.line, &s->tokens),
+				  decimal_at(g->late.line, &s->loss));
 }

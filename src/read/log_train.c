@@ -12,7 +12,8 @@
 #include "read/log_internal.h"
 #include "read/log_words.h"
 
-#define STEP_MAX 1000000000000ll
+#define STEP_MAX   1000000000000ll
+#define EPOCHS_FEW 999999 /* its square is below STEP_MAX */
 
 /* --- what stands beside the step --- */
 
@@ -183,6 +184,12 @@ void log_progress_say(struct log *g, enum progress_source source, const struct p
 	testimony_progress(progress_in(g, source), p);
 }
 
+void log_progress_more(struct log *g, enum progress_source source, int64_t rank,
+		       double tokens_per_s, double loss)
+{
+	testimony_progress_more(progress_in(g, source), rank, tokens_per_s, loss);
+}
+
 static void say_progress(struct log *g, const struct log_line *l, enum progress_source source,
 			 struct progress_line *p)
 {
@@ -280,14 +287,16 @@ static enum log_took on_epoch_step(struct log *g, struct log_line *l, const char
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
 		if (scan_eat_any(&s, words[i]))
 			break;
-	if (!step_at(&s, &p->epoch_at, &total) || total <= 0 || (s.p < s.end && *s.p == '%'))
+	if (!step_at(&s, &p->epoch_at, &total) || total < 0 || (s.p < s.end && *s.p == '%'))
 		return LOG_GO_ON;
+	if (!total || p->epoch > STEP_MAX / total) {
+		l->by_value = true;
+		return LOG_GO_ON;
+	}
 	if (!take_fields(s.p, l->end, &f))
 		return LOG_GO_ON;
 	p->epoch_steps = total;
 	p->step = p->epoch * total + p->epoch_at;
-	if (p->epoch > STEP_MAX / total)
-		return LOG_GO_ON;
 	say_progress(g, l, FROM_LINES, p);
 	return LOG_TOOK;
 }
@@ -309,7 +318,9 @@ static enum log_took on_loss(struct log *g, struct log_line *l, const char *at,
 
 bool progress_in_epoch(struct progress_line *p, int64_t done, int64_t total)
 {
-	bool fits = p->epoch < STEP_MAX / (total + 1);
+	bool few =
+	    p->epoch < EPOCHS_FEW && total >= 0 && total < EPOCHS_FEW; /* spares a division */
+	bool fits = few || p->epoch < STEP_MAX / (total + 1);
 
 	p->total = -1;
 	p->epoch_at = done;
