@@ -103,6 +103,10 @@ struct testimony *testimony_free(struct testimony *t)
 	if (!t)
 		return NULL;
 	testimony_strip(t);
+	for (size_t i = 0; i < t->progress.n; i++) {
+		free(t->progress.v[i].gaps);
+		free(t->progress.v[i].stalls);
+	}
 	table_done(t->counts);
 	table_done(t->sayings);
 	table_done(t->progress);
@@ -365,8 +369,13 @@ static struct log_progress *progress_of(struct testimony *t, int64_t rank)
 {
 	uint32_t *slot;
 
-	if (t->progress_last < t->progress.n && t->progress.v[t->progress_last].rank == rank)
-		return &t->progress.v[t->progress_last];
+	/* mostly the same rank again, or the one that came behind it before */
+	for (uint32_t row = t->progress_last; row < t->progress.n && row < t->progress_last + 2;
+	     row++)
+		if (t->progress.v[row].rank == rank) {
+			t->progress_last = row;
+			return &t->progress.v[row];
+		}
 	slot = index_slot(t, &t->by_rank, hash_mix(0, (uint64_t)rank), progress_row_hash,
 			  progress_row_equal, &rank);
 
@@ -382,7 +391,6 @@ static struct log_progress *progress_of(struct testimony *t, int64_t rank)
 			.epoch_steps = -1,
 			.first_ns = -1,
 			.last_ns = -1,
-			.stride = 1,
 			.last_step_ms = NAN,
 			.last_tokens_per_s = NAN,
 			.last_loss = NAN,
@@ -394,6 +402,12 @@ static struct log_progress *progress_of(struct testimony *t, int64_t rank)
 	return &t->progress.v[*slot - 1];
 }
 
+/* Room for one more behind n: it doubles when n is its size, a power of two. */
+static void *row_room(void *v, uint32_t n, size_t size)
+{
+	return n & (n - 1) ? v : xrealloc(v, (n ? 2 * n : 1) * size);
+}
+
 static void progress_gap(struct log_progress *p, int64_t step, double ms)
 {
 	uint32_t at = p->n_gaps;
@@ -402,24 +416,12 @@ static void progress_gap(struct log_progress *p, int64_t step, double ms)
 		at--;
 	if (at >= PROGRESS_GAPS)
 		return;
-	if (p->n_gaps < PROGRESS_GAPS)
+	if (p->n_gaps < PROGRESS_GAPS) {
+		p->gaps = row_room(p->gaps, p->n_gaps, sizeof(*p->gaps));
 		p->n_gaps++;
+	}
 	memmove(&p->gaps[at + 1], &p->gaps[at], (p->n_gaps - 1 - at) * sizeof(p->gaps[0]));
 	p->gaps[at] = (struct log_gap){ step, ms };
-}
-
-static void progress_time(struct log_progress *p, int64_t step, double ms)
-{
-	progress_gap(p, step, ms);
-	if (p->lines & (p->stride - 1)) /* a power of two */
-		return;
-	if (p->n_step_ms == PROGRESS_TIMES) {
-		for (uint32_t i = 0; i < PROGRESS_TIMES / 2; i++)
-			p->step_ms[i] = p->step_ms[2 * i + 1];
-		p->n_step_ms = PROGRESS_TIMES / 2;
-		p->stride *= 2;
-	}
-	p->step_ms[p->n_step_ms++] = ms;
 }
 
 /* --- where the job stood still and went on --- */
@@ -499,6 +501,7 @@ static void progress_stall(struct log_progress *p, const struct progress_line *l
 	if (!p->stall_run++) {
 		if (p->n_stalls == PROGRESS_STALLS)
 			stalls_thin(p);
+		p->stalls = row_room(p->stalls, p->n_stalls, sizeof(*p->stalls));
 		p->stalls[p->n_stalls++] = (struct log_stall){ l->step, l->time_ns, extra };
 		p->stalls_seen++;
 		return;
@@ -548,7 +551,7 @@ void testimony_progress(struct testimony *t, const struct progress_line *l)
 	    l->time_ns >= p->last_ns)
 		ms = (double)(l->time_ns - p->last_ns) / 1e6 / (double)steps;
 	if (!isnan(ms))
-		progress_time(p, l->step, ms);
+		progress_gap(p, l->step, ms);
 	progress_walk(p, l, steps);
 	p->restarts += steps < 0;
 	if (p->first_step < 0) {

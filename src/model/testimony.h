@@ -151,8 +151,8 @@ struct saying {
 };
 #define SAYING_TEXT_MAX 240u
 
-/* Steps that a log shows, by rank (-1: lines that name none). */
-#define PROGRESS_TIMES	64u
+/* Steps that a log shows, by rank (-1: lines that name none): a few hundred bytes a rank, more only
+   for one that stands still again and again. What is pointed to is the testimony's. */
 #define PROGRESS_GAPS	8u
 #define PROGRESS_STALLS 24u
 struct log_progress {
@@ -163,19 +163,15 @@ struct log_progress {
 	uint64_t lines, line, last_line; /* how many, the first, the last */
 	uint64_t restarts;		 /* times the step went back */
 	int64_t first_ns, last_ns;	 /* stamps of the first and last line */
-	double
-	    step_ms[PROGRESS_TIMES]; /* step times as printed, else from stamps; thinned evenly */
-	uint32_t n_step_ms, stride;
-	double last_step_ms, last_tokens_per_s, last_loss; /* NAN */
+	double last_step_ms, last_tokens_per_s, last_loss; /* NAN; as printed, else from stamps */
 	struct log_gap {
 		int64_t step; /* the step that took long */
 		double ms;
-	} gaps[PROGRESS_GAPS]; /* the longest, longest first */
-	uint32_t n_gaps;
+	} * gaps; /* the longest, longest first; PROGRESS_GAPS at most */
 	/* What passes between one line and the next: by stamps where both have one, else by the
 	   step time as printed. */
 	int64_t line_steps; /* steps between lines, mostly; 0 */
-	uint32_t line_votes;
+	uint32_t line_votes, n_gaps;
 	double usual_ms;	      /* about the median */
 	uint64_t timed;		      /* how many */
 	bool stamped;		      /* the last was told by stamps */
@@ -187,7 +183,7 @@ struct log_progress {
 		int64_t step;	 /* of the line behind it */
 		int64_t time_ns; /* of that line */
 		double ms;	 /* beyond the usual */
-	} stalls[PROGRESS_STALLS];
+	} * stalls;		 /* PROGRESS_STALLS at most */
 	uint32_t n_stalls, stall_run;
 	uint64_t stalls_seen;
 };
