@@ -453,6 +453,8 @@ static void weigh_proof(struct hang *h)
 
 		if (b->cause == CAUSE_DEAD_RANK && b->ground == GROUND_ABSENT && !b->failure)
 			b->confidence = fmin(b->confidence, 0.7);
+		if (b->ground == GROUND_ABSENT && h->s->cut_off)
+			b->confidence = fmin(b->confidence, 0.6);
 	}
 }
 

@@ -61,7 +61,7 @@ void breach_of_silence(struct hang *h)
 	size_t silent = 0, lived = 0, n = 0;
 	struct breach *b;
 
-	if (s->folded || !h->timed_out)
+	if (s->unheard || !h->timed_out)
 		return;
 	for (size_t i = 0; i < s->sayings.n; i++)
 		if (s->sayings.v[i].row != NO_ID &&

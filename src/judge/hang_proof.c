@@ -411,7 +411,8 @@ static void prove_launches(struct hang *h, struct finding *f, const struct breac
 		    (first && c->group != first->group))
 			continue;
 		first = first ? first : c;
-		if (!memcmp(c->c.counts, first->c.counts, sizeof(c->c.counts)))
+		if (!memcmp(c->c.counts, first->c.counts, sizeof(c->c.counts)) &&
+		    (!alike.n || alike.v[alike.n - 1] != c->row)) /* given twice */
 			*vec_push(&alike) = c->row;
 	}
 	if (alike.n > 1)
@@ -427,15 +428,17 @@ static void prove_launches(struct hang *h, struct finding *f, const struct breac
 
 static void prove_counts(struct hang *h, struct finding *f, const struct breach *b)
 {
-	size_t told = 0;
+	uint32_t told = NO_ID;
+	size_t n = 0;
 
-	for (size_t i = 0; i < h->s->counts.n && told < 8; i++) {
+	for (size_t i = 0; i < h->s->counts.n && n < 8; i++) {
 		const struct scene_count *c = &h->s->counts.v[i];
 
 		if (c->of->witness != WITNESS_RAS || !c->latest || c->row == NO_ID ||
-		    !has_row(b->culprits.v, b->culprits.n, c->row))
+		    c->row == told || !has_row(b->culprits.v, b->culprits.n, c->row))
 			continue;
-		told++;
+		told = c->row;
+		n++;
 		if (c->c.missing || c->c.dead || c->c.unresponsive)
 			prove_unreached(h, f, c);
 		else

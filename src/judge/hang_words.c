@@ -516,6 +516,10 @@ void write_findings(struct hang *h)
 		}
 	for (size_t i = 0; i < h->s->said.n; i++)
 		*vec_push(&h->r->assumed) = report_printf(h->r, "%s", h->s->said.v[i]);
+	if (h->s->cut_off)
+		*vec_push(&h->r->missing) =
+		    "the end of the log: it breaks off amid the lines of its watchdogs, and who is "
+		    "silent in it may have timed out later";
 	if (h->s->folded)
 		*vec_push(&h->r->missing) =
 		    "the log folds equal lines of different ranks (Ray): that a "

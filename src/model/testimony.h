@@ -111,7 +111,7 @@ enum saying_kind {
 	SAY_NODE_FAILED, /* host is gone, says the scheduler */
 	/* life */
 	SAY_HELLO,	/* rank announces itself: host, pid, gpu, value: world size */
-	SAY_RESTART,	/* the launcher starts the workers again */
+	SAY_RESTART,	/* the launcher starts the workers again; value 1: it is itself a new one */
 	SAY_SAVE_BEGIN, /* rank (or all) begins a checkpoint; value: its step */
 	SAY_SAVE_END,	/* value: step, duration_ns if said */
 	SAY_EPOCH_END,	/* also "end of data" */
@@ -127,6 +127,7 @@ enum saying_kind {
 	SAY_EVENT,  /* the monitoring's words (--events) */
 	SAY_KINDS
 };
+#define RESTART_OF_ALL 1
 const char *saying_name(enum saying_kind k);
 
 struct saying {
@@ -256,6 +257,7 @@ struct testimony {
 	int64_t world_size;
 	int64_t time_ns; /* of the evidence as the file states it; -1 */
 	int64_t steps;	 /* how often the file showed a step beyond those before it */
+	bool broken_off; /* text that ends amid a line */
 	bool present; /* that there is such a file says something: an empty dump, its rank lived */
 	int32_t version_major, version_minor;
 	VEC(struct signature) signatures;

@@ -443,6 +443,7 @@ static int read_window(struct log *g, struct input *in, const char *path, char *
 	log_wrap_flush(g, one_line);
 	log_hold_done(g, take_line);
 	g->t->lines = g->number - (have == 0);
+	g->t->broken_off = have > 0;
 	return 0;
 }
 
