@@ -278,7 +278,9 @@ static const char *scan_text(struct log *g, const char *p, const char *end)
 		g->number += count_bits(m.lf & keep);
 		if (m.end & keep)
 			line = p + 64 - __builtin_clzll(m.end & keep);
-		if (m.end & keep && !waited && g->line_start != line) {
+		if (m.end & keep && g->alike_wait) {
+			g->alike_wait--;
+		} else if (m.end & keep && !waited && g->line_start != line) {
 			uint64_t number = g->number - (line[-1] == '\n');
 
 			eol = log_alike_behind(g, line - 1, end, &number);

@@ -21,8 +21,9 @@
 #define WORDS_MAX_AGAIN	 24u /* eights of bytes that hold digits */
 #define CREDIT_MAX	 256 /* lines that may be learnt to hold no word */
 #define CREDIT_FIRST	 64
-#define CREDIT_OF_WINDOW 8
+#define CREDIT_OF_WINDOW 4
 #define CREDIT_WINDOW	 ((size_t)64 << 10)
+#define TAKEN_TWICE	 2u
 #define WAIT_MAX	 63u /* lines that are not looked up after several were not known */
 
 enum shape_kind { SHAPE_NOTHING, SHAPE_PROGRESS, SHAPE_AGAIN };
@@ -42,7 +43,7 @@ struct shape {
 	uint16_t len;  /* 0: free */
 	uint16_t next; /* that of the line behind it, last time */
 	uint8_t kind;
-	bool used;
+	uint8_t taken; /* how often, up to TAKEN_TWICE: the first is the line itself */
 	union {
 		struct log_progress_shape progress;
 		struct again_shape again;
@@ -64,7 +65,7 @@ struct log_alike {
 	unsigned last;	   /* of v */
 	uint32_t ids;
 	int credit;
-	unsigned wait, waits; /* lines not to look up now, and after the next failure */
+	unsigned waits; /* lines that were not looked up after the last that was not known */
 };
 
 struct log_alike *log_alike_free(struct log_alike *a)
@@ -123,7 +124,7 @@ static struct shape *shape_begin(struct log *g, const char *line, size_t len, en
 	s = shape_slot(g->alike, line, len);
 	s->len = (uint16_t)len;
 	s->kind = (uint8_t)kind;
-	s->used = false;
+	s->taken = 0;
 	for (size_t i = 0; i < len; i++) {
 		s->text[i] = is_digit(line[i]) ? '0' : line[i];
 		s->most[i] = is_digit(line[i]) ? 9 : 0;
@@ -291,9 +292,8 @@ static bool shape_take(struct log *g, struct shape *s, const char *line, uint64_
 		    (s->kind == SHAPE_PROGRESS ? log_progress_take(g, &s->progress, line, number)
 					       : again_take(g, &s->again, line, number));
 
-	/* What comes again was worth learning. */
-	g->alike->credit += !s->used && s->kind == SHAPE_NOTHING;
-	s->used = true;
+	if (s->taken < TAKEN_TWICE && ++s->taken == TAKEN_TWICE && s->kind == SHAPE_NOTHING)
+		g->alike->credit++; /* it was worth learning */
 	return took;
 }
 
@@ -347,10 +347,6 @@ const char *log_alike_behind(struct log *g, const char *eol, const char *end, ui
 
 	if (!a)
 		return eol;
-	if (a->wait) {
-		a->wait--;
-		return eol;
-	}
 	while (eol + 1 < end && is_line_end(*eol)) {
 		bool two = *eol == '\r' && eol[1] == '\n';
 		uint64_t n = *number + (two || *eol == '\n');
@@ -363,7 +359,7 @@ const char *log_alike_behind(struct log *g, const char *eol, const char *end, ui
 	}
 	log_progress_settle(g);
 	a->waits = eol > from ? 0 : MIN(2 * a->waits + 1, WAIT_MAX);
-	a->wait = a->waits;
+	g->alike_wait = a->waits;
 	return eol;
 }
 

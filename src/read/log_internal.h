@@ -216,7 +216,8 @@ struct log {
 	struct testimony *progress[PROGRESS_SOURCES]; /* [FROM_LINES] is t */
 	struct log_alike *alike; /* NULL: nothing is known yet, or the log is small */
 	size_t alike_bytes;
-	char day[11]; /* "2026-11-29 " of progress */
+	unsigned alike_wait; /* lines that are not looked up, since those before were not known */
+	char day[11];	     /* "2026-11-29 " of progress */
 	int64_t day_year, day_at_ns;
 	struct { /* a line of progress that was taken but for its rate and loss */
 		const struct log_progress_shape *shape; /* NULL: none */
