@@ -596,6 +596,39 @@ static void counts_that_go_on_are_no_hang(void **state)
 	case_done(&c);
 }
 
+static void one_reading_of_ras_proves_no_hang_and_two_do(void **state)
+{
+	static const struct {
+		int64_t seconds; /* of a second reading; 0: none */
+		int64_t counts[4];
+		const char *culprit, *assumed, *proof;
+	} rows[] = {
+		{ 0, { 40, 40, 39, 40 }, "2", "asked once", "all_reduce 40" },
+		{ 5, { 40, 40, 39, 40 }, "2", "twice within 5 s", "none more within 5 s" },
+		{ 89, { 40, 40, 39, 40 }, "2", NULL, "none more within 89 s" },
+		{ 0, { 40, -1, 40, 40 }, "1", "asked once", "rank 1 is missing" },
+		{ 89, { 40, -1, 40, 40 }, "1", NULL, "all_reduce 40; none more within 89 s" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct hang_case c;
+
+		case_new(&c);
+		ras(&c, 0, rows[i].counts, 4);
+		if (rows[i].seconds)
+			ras(&c, rows[i].seconds, rows[i].counts, 4);
+		assert_named(&c, VERDICT_HUNG,
+			     rows[i].counts[1] < 0 ? CAUSE_DEAD_RANK : CAUSE_MISSING_RANK,
+			     rows[i].culprit);
+		assert_int_equal(among(c.report.assumed.v, c.report.assumed.n,
+				       rows[i].assumed ? rows[i].assumed : "that it hangs"),
+				 rows[i].assumed != NULL);
+		assert_true(proves(&c.report.findings.v[0], rows[i].proof));
+		case_done(&c);
+	}
+}
+
 static void who_does_not_answer_ras_is_dead(void **state)
 {
 	struct hang_case c;
@@ -643,6 +676,7 @@ int main(void)
 		cmocka_unit_test(gpus_that_all_wait_name_nobody),
 		cmocka_unit_test(who_launched_fewer_by_ras_is_named),
 		cmocka_unit_test(counts_that_go_on_are_no_hang),
+		cmocka_unit_test(one_reading_of_ras_proves_no_hang_and_two_do),
 		cmocka_unit_test(who_does_not_answer_ras_is_dead),
 	};
 

@@ -318,6 +318,9 @@ static void judge_unnamed(struct hang *h)
 	}
 }
 
+#define COUNTS_STAND_NS                                                                            \
+	(20ll * 1000000000) /* two readings of ncclras tell a hang from a slow step */
+
 /* One recording and nothing that went wrong by itself: that it hangs is assumed, and said. */
 static void weigh_time(struct hang *h)
 {
@@ -335,7 +338,8 @@ static void weigh_time(struct hang *h)
 			h->saves_now = true;
 			breach_drop(h, i);
 		}
-	h->assumed_hang |= h->breaches.n > 0;
+	/* Counts that go on were dropped above. */
+	h->assumed_hang |= h->breaches.n > 0 && h->counts_ns < COUNTS_STAND_NS;
 }
 
 /* The kernel ended one process; the job itself had no error and waits. */
@@ -449,12 +453,14 @@ static void weigh_proof(struct hang *h)
 
 		if (b->cause == CAUSE_DEAD_RANK && b->ground == GROUND_ABSENT && !b->failure)
 			b->confidence = fmin(b->confidence, 0.7);
+		if (b->ground == GROUND_ABSENT && h->s->cut_off)
+			b->confidence = fmin(b->confidence, 0.6);
 	}
 }
 
 void judge_hang(const struct scene *scene, double min_impact, struct report *report)
 {
-	struct hang h = { .s = scene, .r = report };
+	struct hang h = { .s = scene, .r = report, .counts_ns = -1 };
 
 	if (!scene->any)
 		return;

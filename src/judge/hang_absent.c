@@ -119,14 +119,14 @@ void weigh_absence(struct hang *h)
 			bool lived = h->s->ranks.v[row].lived;
 
 			if (!lived && !node_failed(h, row) &&
-			    (h->s->folded || whole_node_absent(h, &nodes, row))) {
+			    (h->s->unheard || whole_node_absent(h, &nodes, row))) {
 				unseen++;
 				continue;
 			}
 			b->culprits.v[kept++] = row;
 		}
 		b->culprits.n = kept;
-		if (unseen && !h->s->folded)
+		if (unseen && !h->s->unheard)
 			*vec_push(&h->r->missing) = report_printf(
 			    h->r,
 			    "nothing was given of %zu ranks that make up whole nodes: they are "

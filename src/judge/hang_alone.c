@@ -61,7 +61,7 @@ void breach_of_silence(struct hang *h)
 	size_t silent = 0, lived = 0, n = 0;
 	struct breach *b;
 
-	if (s->folded || !h->timed_out)
+	if (s->unheard || !h->timed_out)
 		return;
 	for (size_t i = 0; i < s->sayings.n; i++)
 		if (s->sayings.v[i].row != NO_ID &&
@@ -221,6 +221,7 @@ void breach_of_counts(struct hang *h)
 		if (c->of->witness != WITNESS_RAS || !c->latest)
 			continue;
 		again |= old != NULL;
+		h->counts_ns = MAX(h->counts_ns, old ? c->time_ns - old->time_ns : 0);
 		moved |= old && !same_counts(&old->c, &c->c) && !c->c.missing && !old->c.missing;
 		missing |= c->c.missing || c->c.unresponsive || c->c.dead;
 	}
@@ -237,7 +238,6 @@ void breach_of_counts(struct hang *h)
 		b->confidence = missing ? 0.9 : again ? 0.7 : 0.5;
 		odd_counts(h, from, to, b);
 		if (b->culprits.n) {
-			h->assumed_hang |= !missing && !again;
 			return; /* the other communicators tell the same */
 		}
 		free(b->victims.v);

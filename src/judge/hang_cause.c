@@ -146,7 +146,7 @@ static bool all_have_come(const struct hang *h, const struct breach *b)
 	for (size_t i = 0; i < g->members.n; i++)
 		if (g->members.v[i].source == MEMBER_ABSENT)
 			return false;
-	return g->members_known && !h->s->folded;
+	return g->members_known && !h->s->unheard;
 }
 
 /* Errors of a port rose between two readings. */

@@ -99,7 +99,8 @@ struct hang {
 	bool monitors;		      /* heartbeat monitors spoke */
 	bool spins;		      /* all GPUs wait, and no step came for long */
 	bool assumed_hang;	      /* one recording: that it hangs is assumed */
-	struct row_list early;	      /* they say that their epoch is over, the others go on */
+	int64_t counts_ns;     /* between readings of ncclras that are equal; 0: one; -1: none */
+	struct row_list early; /* they say that their epoch is over, the others go on */
 	int64_t last_step, total_steps;
 	int64_t waited_ms;		    /* as the watchdogs state it; -1 */
 	bool peer_lost;			    /* somebody lost a peer, or its store */

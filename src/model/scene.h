@@ -150,7 +150,9 @@ struct scene {
 	int64_t step_ns;	/* what a step took in the log that shows it; 0 */
 	int64_t recorded_ns;	/* newest time of the last recording; -1 */
 	bool folded;		/* a log leaves out equal lines of other ranks */
-	bool any;		/* there is evidence of where ranks stand */
+	bool cut_off;		/* one breaks off amid the lines of its watchdogs */
+	bool unheard; /* for either: that a rank is silent in logs does not tell that it was */
+	bool any;     /* there is evidence of where ranks stand */
 	VEC(const char *) said; /* for assumed: what was left out of it and why */
 };
 
