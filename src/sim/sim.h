@@ -48,5 +48,31 @@ struct step *const *sim_next(struct sim *s, uint64_t *ret_number);
 int sim_trace(struct sim *s, const int64_t *ranks, size_t n, const char *folder, int64_t first,
 	      int64_t last, struct error *reterr);
 int sim_trace_end(struct sim *s, struct error *reterr);
+/*
+ * What people have of a job that stands still: dumps of these ranks (none: all), its log, power,
+ * stacks, the kernels' log; to be asked for before the first step. Where sim_next gives no more
+ * steps, sim_evidence_write lets every rank run until it blocks, and writes. -EINVAL, or what the
+ * system says.
+ */
+enum sim_part { SIM_DUMPS, SIM_LOG, SIM_POWER, SIM_STACKS, SIM_KERNEL_LOG, SIM_PARTS };
+extern const char *const sim_part_names[SIM_PARTS];
+struct sim_evidence_options {
+	const char *folder;
+	const int64_t *ranks;
+	size_t n_ranks;
+	bool gloo;   /* the dialect: else NCCL's */
+	bool json;   /* else pickles */
+	bool timing; /* TORCH_NCCL_ENABLE_TIMING was on: `started` is known */
+	uint32_t ring;
+	double timeout_s; /* of the watchdogs */
+	uint32_t without; /* of enum sim_part, a bit each */
+};
+#define SIM_EVIDENCE_RANKS_MAX 16384u
+#define SIM_EVIDENCE_CALLS_MAX (32u << 20) /* kept of the past, over all ranks dumped */
+int sim_evidence(struct sim *s, const struct sim_evidence_options *options, struct error *reterr);
+int sim_evidence_write(struct sim *s, struct error *reterr);
+/* After it: did the job end, or does it stand? Did this fault of the options strike? */
+bool sim_crashed(const struct sim *s);
+bool sim_struck(const struct sim *s, size_t fault);
 /* Mean duration over the ranks of the step that sim_next gave last. */
 double sim_step_ns(const struct sim *s);

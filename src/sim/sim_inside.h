@@ -81,6 +81,7 @@ struct sim {
 	struct sim_trace *traces;
 	size_t n_traces;
 	uint32_t trace_first, trace_last;
+	struct sim_evidence *evidence; /* of a hang; NULL: not asked for */
 	/* records */
 	struct job job;
 	struct arena arena; /* of a step */
@@ -98,6 +99,8 @@ double sim_normal(uint64_t seed, uint64_t a, uint64_t b);
 /* Which of the step's instances a rank's collective is. */
 uint32_t sim_inst_of(const struct sim *s, uint32_t rank, const struct sim_op *op);
 void sim_trace_step(struct sim *s);
+void sim_past_step(struct sim *s);
+void sim_evidence_free(struct sim *s);
 
 void sim_record_init(struct sim *s);
 void sim_record_step(struct sim *s);

@@ -15,6 +15,8 @@ const char *const sim_phase_names[SIM_PHASES] = {
 	"combine", "head",	"gradients",	  "optimizer", "checkpoint",
 };
 
+const char *const sim_group_names[SIM_GROUPS] = { "tp", "cp", "dp", "ep", "mp", "pp" };
+
 enum { K_EMBED, K_FLASH, K_FLASH_BACK, K_GEMM, K_GEMM_BACK, K_HEAD, K_ADAM, K_COPY };
 const char *const sim_kernel_names[SIM_KERNELS] = {
 	"embedding_kernel",	     "flash_fwd_kernel",

@@ -24,6 +24,7 @@ enum sim_phase {
 extern const char *const sim_phase_names[SIM_PHASES];
 
 enum sim_group { SIM_TP, SIM_CP, SIM_DP, SIM_EP, SIM_MP, SIM_PP, SIM_GROUPS };
+extern const char *const sim_group_names[SIM_GROUPS];
 
 enum sim_op_kind {
 	SIM_WORK,  /* compute */

@@ -7,7 +7,7 @@
  * Times follow from what they wait for (the largest of several), so the order in which ranks are
  * taken up does not matter.
  */
-#include "sim/sim_inside.h"
+#include "sim/sim_hang.h"
 
 #include <math.h>
 
@@ -175,10 +175,11 @@ static double take_up(struct sim_rank *r, const struct sim_op *op, uint32_t n_op
 	r->lead_most = MAX(r->lead_most, lead);
 	if (r->host + START_LATENCY_NS > r->t)
 		idle(r, r->host + START_LATENCY_NS);
-	else if (lead > 0 && r->pending[OWN_HOST] + r->pending[OWN_DATA] > 0)
+	else if (lead > 0 && r->pending[OWN_HOST] + r->pending[OWN_DATA] > 0) {
 		/* what the run-ahead hid is not felt later */
-		for (int part = 0; part < OWN_PARTS; part++)
-			r->pending[part] = 0;
+		memset(r->pending, 0, sizeof(r->pending));
+		memset(r->pending_detail, 0, sizeof(r->pending_detail));
+	}
 	if (r->spans)
 		r->spans[r->pc] = (struct sim_span){ r->host, r->t, r->t };
 	return r->t;
@@ -473,7 +474,7 @@ struct step *const *sim_next(struct sim *s, uint64_t *ret_number)
 {
 	double sum = 0;
 
-	if (s->step == s->options.steps)
+	if (s->step == MIN(s->options.steps, sim_hang_step(&s->options)))
 		return NULL;
 	s->n_active = 0;
 	for (size_t i = 0; i < s->options.faults.n; i++)
@@ -491,6 +492,7 @@ struct step *const *sim_next(struct sim *s, uint64_t *ret_number)
 	s->step_ns = sum / s->plan.world;
 	sim_record_step(s);
 	sim_trace_step(s);
+	sim_past_step(s);
 	*ret_number = s->step++;
 	return s->step_of;
 }
@@ -533,6 +535,12 @@ static int check(const struct sim_options *o, struct error *reterr)
 			return error_set(reterr, -EINVAL,
 					 "%s: from=%" PRId64 " lies behind to=%" PRId64,
 					 sim_fault_infos[f->kind].name, f->from, f->to);
+		if (sim_fault_hangs(f) && (sim_fault_step(f, o->steps) < 0 ||
+					   sim_fault_step(f, o->steps) >= (int64_t)o->steps))
+			return error_set(reterr, -EINVAL,
+					 "%s: the job has the steps 0 to %" PRIu32
+					 " only: it never acts",
+					 sim_fault_infos[f->kind].name, o->steps - 1);
 		if (f->rail >= 0 && (uint32_t)f->rail >= o->gpus_per_node)
 			return error_set(reterr, -EINVAL,
 					 "comm-link: rail= must be one of 0 to %" PRIu32,
@@ -542,7 +550,8 @@ static int check(const struct sim_options *o, struct error *reterr)
 					 "pipeline-imbalance: stage= must be one of 0 to %" PRIu32,
 					 pp - 1);
 		if (f->kind != SIM_SAVE && f->kind != SIM_STAGE && f->kind != SIM_WORKLOAD &&
-		    f->kind != SIM_KERNEL && !f->n_ranks && f->rail < 0)
+		    f->kind != SIM_KERNEL && f->kind != SIM_STUCK && f->kind != SIM_PREEMPTED &&
+		    !f->n_ranks && f->rail < 0)
 			return error_set(reterr, -EINVAL, "%s: ranks= is missing",
 					 sim_fault_infos[f->kind].name);
 	}
@@ -641,6 +650,7 @@ struct sim *sim_free(struct sim *s)
 	free(s->lengths);
 	free(s->replica_of);
 	sim_trace_end(s, NULL);
+	sim_evidence_free(s);
 	free(s->traces);
 	free(s);
 	return NULL;
