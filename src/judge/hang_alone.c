@@ -68,6 +68,7 @@ void breach_of_silence(struct hang *h)
 		    (s->sayings.v[i].s.kind == SAY_TIMEOUT || s->sayings.v[i].s.kind == SAY_STATUS))
 			spoke[s->sayings.v[i].row] = true;
 	for (uint32_t row = 0; row < s->ranks.n; row++) {
+		spoke[row] |= s->ranks.v[row].wait_group != NO_ID; /* it waits as well, later */
 		n += s->ranks.v[row].rank >= 0;
 		silent += s->ranks.v[row].rank >= 0 && !spoke[row];
 		lived += s->ranks.v[row].rank >= 0 && !spoke[row] && s->ranks.v[row].lived;

@@ -35,14 +35,9 @@ static const char *const stalls[HOST_DETAILS][5] = {
 		      "newest_file (storage.py:22)" },
 	[HOST_SYNC] = { "synchronize (torch/cuda/__init__.py:985)" },
 };
-static const char *const held[] = { "wait (threading.py:320)", "acquire (locks.py:58)", NULL };
-
 static const char *const *fault_frames(const struct sim_fault *f)
 {
-	return f->kind == SIM_DATA   ? loader
-	       : f->kind == SIM_SAVE ? save
-	       : f->kind == SIM_HOST ? stalls[f->detail]
-				     : held;
+	return f->kind == SIM_DATA ? loader : f->kind == SIM_SAVE ? save : stalls[f->detail];
 }
 
 /* The call in which the host itself waits: on Gloo each one, on NCCL a barrier. */
@@ -99,9 +94,8 @@ int sim_write_stacks(struct sim *s, struct error *reterr)
 		const struct sim_hang_rank *h = &e->hang->ranks[rank];
 		char name[64];
 
-		if (!sim_lives(e, rank) ||
-		    (h->fault && h->fault->kind == SIM_MISSING && h->fault->how == SIM_SILENT))
-			continue;
+		if (!sim_lives(e, rank) || (h->fault && h->fault->kind == SIM_MISSING))
+			continue; /* nothing says what that rank is doing */
 		b.len = 0;
 		sim_put(&b,
 			"Process %" PRIu32 ": /opt/venv/bin/python -u train.py --config run.yaml\n"
