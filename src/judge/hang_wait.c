@@ -174,7 +174,7 @@ static bool may_wait_unseen(const struct hang *h, const struct scene_member *m, 
 	const struct scene_rank *r = &h->s->ranks.v[m->row];
 
 	return strayed && h->s->gloo && m->source == MEMBER_DUMP && r->wait_group == NO_ID &&
-	       !h->look[m->row].has_stack;
+	       !h->look[m->row].busy_stack;
 }
 
 static bool all_strayed(const struct hang *h, const struct place *p)

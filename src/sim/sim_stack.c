@@ -6,6 +6,7 @@
 #include "sim/sim_evidence.h"
 #include "sim/sim_words.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -48,8 +49,13 @@ static const struct sim_call *waited_for(const struct sim_evidence *e,
 
 	if (r->stand != SIM_WAITS)
 		return NULL;
-	if (e->o.gloo)
-		return sim_hang_oldest(r);
+	if (e->o.gloo) { /* sends and posted ones do not hold it up */
+		for (size_t i = r->calls.n; i-- > 0;)
+			if (!isnan(r->calls.v[i].begun) && isnan(r->calls.v[i].ended) &&
+			    r->calls.v[i].what != COMM_SEND)
+				return &r->calls.v[i];
+		return last;
+	}
 	return last && last->barrier ? last : NULL;
 }
 
