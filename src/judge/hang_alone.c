@@ -52,35 +52,74 @@ void breach_of_reports(struct hang *h)
 
 #define SILENT_SHARE 8 /* one rank in so many may be silent */
 
-/* In groups whose members nobody lists: the few that have no watchdog line where all others have.
- */
-void breach_of_silence(struct hang *h)
+/* Who has no watchdog line of its own: who failed says more than who is mute, and that more than
+   who was told to dump, since what he waits in may only have begun later. */
+enum silence { SPOKE, TOLD, MUTE, FAILED, SILENCES };
+
+static enum silence *silence_of(const struct hang *h, size_t n[SILENCES])
 {
 	const struct scene *s = h->s;
+	enum silence *of = xcalloc(s->ranks.n + 1, sizeof(*of));
 	_cleanup_free_ bool *spoke = xcalloc(s->ranks.n + 1, sizeof(bool));
-	size_t silent = 0, lived = 0, n = 0;
-	struct breach *b;
 
-	if (s->folded || !h->timed_out)
-		return;
 	for (size_t i = 0; i < s->sayings.n; i++)
 		if (s->sayings.v[i].row != NO_ID &&
 		    (s->sayings.v[i].s.kind == SAY_TIMEOUT || s->sayings.v[i].s.kind == SAY_STATUS))
 			spoke[s->sayings.v[i].row] = true;
 	for (uint32_t row = 0; row < s->ranks.n; row++) {
-		spoke[row] |= s->ranks.v[row].wait_group != NO_ID; /* it waits as well, later */
-		n += s->ranks.v[row].rank >= 0;
-		silent += s->ranks.v[row].rank >= 0 && !spoke[row];
-		lived += s->ranks.v[row].rank >= 0 && !spoke[row] && s->ranks.v[row].lived;
+		/* by its dump it waits as well */
+		bool waits = spoke[row] || s->ranks.v[row].wait_group != NO_ID;
+
+		of[row] = waits			? SPOKE
+			  : h->look[row].failed ? FAILED
+			  : h->look[row].told	? TOLD
+						: MUTE;
+		n[of[row]] += s->ranks.v[row].rank >= 0;
 	}
+	return of;
+}
+
+static bool of_one_host(const struct hang *h, const enum silence *of, enum silence which)
+{
+	uint32_t first = NO_ID;
+
+	for (uint32_t row = 0; row < h->s->ranks.n; row++) {
+		if (of[row] != which || h->s->ranks.v[row].rank < 0)
+			continue;
+		if (first == NO_ID)
+			first = row;
+		if (h->s->ranks.v[row].host == NO_ID ||
+		    h->s->ranks.v[row].host != h->s->ranks.v[first].host)
+			return false;
+	}
+	return true;
+}
+
+/* In groups whose members nobody lists: the few that have no watchdog line where all others have.
+ */
+void breach_of_silence(struct hang *h)
+{
+	const struct scene *s = h->s;
+	size_t n[SILENCES] = { 0 }, lived = 0, all;
+	_cleanup_free_ enum silence *of = silence_of(h, n);
+	enum silence which = n[FAILED] ? FAILED : n[MUTE] ? MUTE : TOLD;
+	struct breach *b;
+
+	if (s->folded || !h->timed_out)
+		return;
+	all = n[SPOKE] + n[TOLD] + n[MUTE] + n[FAILED];
+	for (uint32_t row = 0; row < s->ranks.n; row++)
+		lived += s->ranks.v[row].rank >= 0 && of[row] == which && s->ranks.v[row].lived;
 	/* of those that never lived the logs may not have been given: one of many is named */
-	if (!silent || silent > MAX(n / SILENT_SHARE, 1u) || (lived < silent && silent > 1))
+	if (!n[which] || all - n[SPOKE] > MAX(all / SILENT_SHARE, 1u) ||
+	    (lived < n[which] && n[which] > 1) ||
+	    (which == TOLD && n[TOLD] > 1 && !of_one_host(h, of, TOLD)))
 		return;
 	b = breach_new(h, GROUND_ABSENT);
-	b->confidence = silent == 1 && lived ? 0.7 : 0.5;
+	b->confidence = n[which] == 1 && lived ? 0.7 : 0.5;
 	for (uint32_t row = 0; row < s->ranks.n; row++)
 		if (s->ranks.v[row].rank >= 0)
-			*vec_push(spoke[row] ? &b->victims : &b->culprits) = row;
+			*vec_push(of[row] == which ? &b->culprits : &b->victims) = row;
 }
 
 /* --- heartbeat monitors --- */

@@ -134,6 +134,10 @@ static bool behind(const struct scene_member *m, const struct place *p, const st
 		return false;
 	if (h->s->ranks.v[m->row].cut)
 		return false;
+	/* that it was told to dump says that it lives, and its node's dumps were not fetched */
+	if (!with_unseen && m->source == MEMBER_ABSENT && h->look[m->row].told &&
+	    h->look[m->row].not_gathered)
+		return false;
 	/* lines that name no group are of several: their numbers cannot be compared */
 	if (g->name == NO_ID && g->desc == NO_ID && m->source == MEMBER_LOG)
 		return false;
