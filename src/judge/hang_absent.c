@@ -89,7 +89,8 @@ static bool whole_node_absent(const struct hang *h, const struct nodes *n, uint3
 		return false;
 	if (!n->any_host && !n->half[r->rank / MAX(n->size / 2, 1)])
 		return true;
-	return has_host(h, row) ? !n->by_host[r->host] : !n->by_place[r->rank / n->size];
+	/* a host may have two names, in a folder's and in the process's words */
+	return !(has_host(h, row) && n->by_host[r->host]) && !n->by_place[r->rank / n->size];
 }
 
 void look_at_nodes(struct hang *h)

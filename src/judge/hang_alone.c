@@ -343,6 +343,31 @@ static size_t stack_sides(const struct hang *h, bool with_line, uint64_t *keys, 
 	return n;
 }
 
+/* Nothing of a step: a barrier, a save, an evaluation. */
+static bool beside_the_step(const struct hang *h, uint32_t row)
+{
+	const struct doing_found *d = &h->look[row].doing;
+
+	return d->op == COMM_BARRIER || d->inside == DOING_CHECKPOINT ||
+	       d->inside == DOING_EVALUATION;
+}
+
+/* Which of the ranks apart from most are odd: those beside the step, if some are. Else several in
+   another collective of the step are a group in which it hangs, and say nothing of who. */
+static void keep_the_odd(const struct hang *h, struct breach *b)
+{
+	size_t beside = 0, kept = 0;
+
+	for (size_t i = 0; i < b->culprits.n; i++)
+		beside += beside_the_step(h, b->culprits.v[i]);
+	for (size_t i = 0; i < b->culprits.n; i++)
+		if (beside ? beside_the_step(h, b->culprits.v[i]) : b->culprits.n == 1)
+			b->culprits.v[kept++] = b->culprits.v[i];
+		else
+			*vec_push(&b->victims) = b->culprits.v[i];
+	b->culprits.n = kept;
+}
+
 static void name_minority(struct hang *h, const uint32_t *sides, const size_t *count, size_t n,
 			  double confidence)
 {
@@ -360,6 +385,9 @@ static void name_minority(struct hang *h, const uint32_t *sides, const size_t *c
 	for (uint32_t row = 0; row < h->s->ranks.n; row++)
 		if (sides[row] != NO_ID)
 			*vec_push(sides[row] == most ? &b->victims : &b->culprits) = row;
+	keep_the_odd(h, b);
+	if (!b->culprits.n)
+		breach_drop(h, h->breaches.n - 1);
 }
 
 /* In a pipeline each stage stands in a send or recv; who is still in an earlier part of the same

@@ -246,7 +246,7 @@ void sim_put(struct buf *b, const char *format, ...)
 	buf_put(b, text, MIN((size_t)MAX(n, 0), sizeof(text) - 1));
 }
 
-const char *sim_stamp(double t, const char *format, int digits, char out[48])
+const char *sim_stamp(double t, enum sim_stamp style, int digits, char out[48])
 {
 	int64_t ns = SIM_EPOCH_NS + (int64_t)t, part = ns % 1000000000;
 	time_t seconds = (time_t)(ns / 1000000000);
@@ -256,7 +256,14 @@ const char *sim_stamp(double t, const char *format, int digits, char out[48])
 	for (int i = digits; i < 9; i++)
 		part /= 10;
 	gmtime_r(&seconds, &tm);
-	n = strftime(out, 32, format, &tm);
+	n = strftime(out, 32,
+		     style == STAMP_SMI	      ? "%Y/%m/%d %H:%M:%S"
+		     : style == STAMP_GLOG    ? "%m%d %H:%M:%S"
+		     : style == STAMP_KERNEL  ? "%b %d %H:%M:%S"
+		     : style == STAMP_SLURM   ? "%Y-%m-%dT%H:%M:%S"
+		     : style == STAMP_ELASTIC ? "%Y-%m-%d_%H:%M:%S"
+					      : "%Y-%m-%d %H:%M:%S",
+		     &tm);
 	if (digits)
 		snprintf(out + n, 48 - n, ".%0*" PRId64, digits, part);
 	return out;

@@ -46,9 +46,9 @@ struct sim_status {
 struct sim_status sim_status_of(const struct sim *s, uint32_t rank, uint32_t group);
 int sim_save(const struct sim *s, const char *name, const struct buf *b, struct error *reterr);
 void sim_put(struct buf *b, const char *format, ...) PRINTF_LIKE(2, 3);
+enum sim_stamp { STAMP_LOG, STAMP_SMI, STAMP_GLOG, STAMP_KERNEL, STAMP_SLURM, STAMP_ELASTIC };
 /* "2026-01-01 00:00:12"; digits: of the fraction */
-const char *sim_stamp(double t, const char *format, int digits, char out[48])
-    __attribute__((format(strftime, 2, 0)));
+const char *sim_stamp(double t, enum sim_stamp style, int digits, char out[48]);
 
 /* sim_past.c */
 void sim_past_begin(struct sim *s);

@@ -47,7 +47,7 @@ static void say(struct log *l, double t, const char *format, ...)
 
 static const char *iso(double t, char out[48])
 {
-	return sim_stamp(t, "%Y-%m-%d %H:%M:%S", 0, out);
+	return sim_stamp(t, STAMP_LOG, 0, out);
 }
 
 static uint32_t host_of(const struct log *l, uint32_t rank)
@@ -74,7 +74,7 @@ static void c10d(struct log *l, double t, uint32_t rank, int line, const char *f
 	va_start(ap, format);
 	vsnprintf(text, sizeof(text), format, ap);
 	va_end(ap);
-	sim_stamp(t, "%m%d %H:%M:%S", 9, stamp);
+	sim_stamp(t, STAMP_GLOG, 9, stamp);
 	say(l, t, "[rank%" PRIu32 "]:[E%s ProcessGroupNCCL.cpp:%d] %s", rank,
 	    *stamp == '0' ? stamp + 1 : stamp, line, text);
 }
@@ -326,7 +326,7 @@ static void launcher_ends(struct log *l, uint32_t dead, double t)
 		     l->e->hang->ranks[dead].fault->how != SIM_KILLED;
 	char stamp[48], head[128];
 
-	sim_stamp(t, "%m%d %H:%M:%S", 6, stamp);
+	sim_stamp(t, STAMP_GLOG, 6, stamp);
 	snprintf(head, sizeof(head),
 		 "%s %" PRIu32 " torch/distributed/elastic/multiprocessing/api.py", stamp,
 		 900 + host_of(l, dead));
@@ -344,7 +344,7 @@ static void launcher_ends(struct log *l, uint32_t dead, double t)
 	say(l, t, "train.py FAILED");
 	say(l, t, "Root Cause (first observed failure):");
 	say(l, t, "[0]:");
-	say(l, t, "  time      : %s", sim_stamp(t, "%Y-%m-%d_%H:%M:%S", 0, stamp));
+	say(l, t, "  time      : %s", sim_stamp(t, STAMP_ELASTIC, 0, stamp));
 	say(l, t, "  host      : node%05" PRIu32, host_of(l, dead));
 	say(l, t, "  rank      : %" PRIu32 " (local_rank: %" PRIu32 ")", dead, dead % node);
 	say(l, t, "  exitcode  : %d (pid: %" PRIu32 ")", spoke ? 1 : -9, SIM_PID(dead));
@@ -364,7 +364,7 @@ static void preemption(struct log *l)
 	double t = l->e->hang->since + 200 * MS;
 	char stamp[48];
 
-	sim_stamp(t, "%Y-%m-%dT%H:%M:%S", 0, stamp);
+	sim_stamp(t, STAMP_SLURM, 0, stamp);
 	say(l, t,
 	    "slurmstepd: error: *** STEP 812345.0 ON node00000 CANCELLED AT %s DUE TO PREEMPTION "
 	    "***",

@@ -42,7 +42,7 @@ static void sample(const struct sim *s, struct buf *b, uint32_t rank, int at, do
 	char stamp[48];
 
 	sim_put(b, "%s, %" PRIu32 ", GPU-%08" PRIx32 "-0000-0000-0000-%012" PRIx32,
-		sim_stamp(t, "%Y/%m/%d %H:%M:%S", 3, stamp), rank % s->options.gpus_per_node,
+		sim_stamp(t, STAMP_SMI, 3, stamp), rank % s->options.gpus_per_node,
 		(uint32_t)hash_mix(seed, rank), rank);
 	sim_put(b, ", NVIDIA H200, %.2f W, %.2f W, %d %%, %d %%, %d MiB, %d MHz\n",
 		levels[state].watts * LIMIT_WATTS * wobble, LIMIT_WATTS, levels[state].gpu,
@@ -93,7 +93,7 @@ int sim_write_kernel_log(struct sim *s, struct error *reterr)
 				"%s node%05" PRIu32 " kernel: [%.6f] NVRM: Xid (PCI:0000:%02" PRIx32
 				":00): 48, pid=%" PRIu32 ", name=python, DBE (double bit error) "
 				"ECC uncorrectable\n",
-				sim_stamp(rank->died, "%b %d %H:%M:%S", 0, stamp), i / node,
+				sim_stamp(rank->died, STAMP_KERNEL, 0, stamp), i / node,
 				rank->died / 1e9 + 86400, 0x1b + 0x11 * (i % node), SIM_PID(i));
 		if (!b.len || ((i + 1) % node && i + 1 < s->plan.world))
 			continue;
