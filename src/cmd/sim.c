@@ -41,8 +41,7 @@ static const struct option_row sim_options[] = {
 	{ "out", 'o', OPTION_PATH, offsetof(struct sim_args, out), "DIR",
 	  "write steps.lks and truth.json into this folder; - writes the records to a pipe" },
 	{ "as", 0, OPTION_TEXT, offsetof(struct sim_args, as), "KIND",
-	  "steps (default) for records of all ranks, kineto for traces of some, dumps for what "
-	  "people have of a hang" },
+	  "steps (default) for records, kineto for traces of some ranks, dumps for a hang" },
 	{ "ranks", 'r', OPTION_RANKS, offsetof(struct sim_args, ranks), "LIST",
 	  "which ranks to write traces (at most 256), dumps and stacks of: 0-7,9 (default all)" },
 	{ "trace-steps", 0, OPTION_STEPS, offsetof(struct sim_args, trace_steps), "A-B",
