@@ -196,12 +196,60 @@ static void add_where(const struct judge *j, struct finding *f, const struct ent
 		f->where_phase = name_of(j, d->host_what);
 }
 
+/* Where few ranks did most of the waiting in an operation (a group that the culprit holds up beside
+   the job), these; else all victims. */
+static size_t waiting_rows(const struct judge *j, const struct waited *w, const bool *culprit,
+			   uint32_t *rows, double *ret_sum)
+{
+	float most = 0;
+	size_t n = 0;
+
+	*ret_sum = 0;
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		most = culprit[row] ? most : MAX(most, w->of_row[row]);
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		if (!culprit[row] && w->of_row[row] > 0.5f * most) {
+			rows[n++] = row;
+			*ret_sum += (double)w->of_row[row];
+		}
+	return 8 * n < j->n_rows ? n : 0;
+}
+
+/* From the work that is late to the operations in which others wait for it, the costliest first. */
+static void add_propagation(const struct judge *j, struct report *r, struct finding *f,
+			    const struct entry *e, const bool *culprit, size_t n_victims)
+{
+	_cleanup_free_ uint32_t *rows = xmalloc((j->n_rows + 1) * sizeof(*rows));
+	double on = MAX(e->n_on, 1u), sum;
+	struct loss top[3] = { 0 };
+
+	if (e->cause != CAUSE_COMM_LINK && f->where_phase)
+		*vec_push(&f->propagation) = (struct propagation){
+			.at = f->where_phase,
+			.victims = report_rank_set(r, e->rows.v, e->rows.n),
+			.ms = e->mean_ns / 1e6,
+			.origin = true,
+		};
+	most_waited(j, e, top, ARRAY_SIZE(top));
+	for (size_t k = 0; k < ARRAY_SIZE(top) && top[k].at; k++) {
+		const char *desc = name_of(j, top[k].at->desc);
+		size_t n = waiting_rows(j, top[k].at, culprit, rows, &sum);
+
+		*vec_push(&f->propagation) = (struct propagation){
+			.at = report_printf(r, "%s%s%s", comm_op_name(top[k].at->op),
+					    desc ? " of " : "", desc ? desc : ""),
+			.victims = n ? report_rank_set(r, rows, n) : f->victims,
+			.ms = n ? sum / 1e6 / on / (double)n
+				: top[k].ns / 1e6 / on / (double)n_victims,
+		};
+	}
+}
+
 static void add_victims(const struct judge *j, struct report *r, struct finding *f,
 			const struct entry *e)
 {
 	VEC(uint32_t) rows = { 0 };
 	_cleanup_free_ bool *culprit = xcalloc(j->n_rows + 1, 1);
-	struct loss top[3] = { 0 };
 
 	for (size_t i = 0; i < e->rows.n; i++)
 		culprit[e->rows.v[i]] = true;
@@ -210,17 +258,7 @@ static void add_victims(const struct judge *j, struct report *r, struct finding 
 			*vec_push(&rows) = row;
 	if (rows.n && rows.n < j->n_rows && e->rows.n) {
 		f->victims = report_rank_set(r, rows.v, rows.n);
-		most_waited(j, e, top, ARRAY_SIZE(top));
-		for (size_t k = 0; k < ARRAY_SIZE(top) && top[k].at; k++) {
-			const char *desc = name_of(j, top[k].at->desc);
-
-			*vec_push(&f->propagation) = (struct propagation){
-				report_printf(r, "%s%s%s", comm_op_name(top[k].at->op),
-					      desc ? " of " : "", desc ? desc : ""),
-				f->victims,
-				top[k].ns / 1e6 / MAX(e->n_on, 1u) / (double)rows.n,
-			};
-		}
+		add_propagation(j, r, f, e, culprit, rows.n);
 	}
 	free(rows.v);
 }

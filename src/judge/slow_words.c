@@ -14,22 +14,57 @@ static const char *when(const struct judge *j, struct report *r, const struct en
 {
 	VEC(int64_t) v = { 0 };
 	_cleanup_free_ char *set = NULL;
+	int64_t start = past_start(j, e);
 	const char *text;
 
+	if (start >= 0 && e->windows <= 1 && e->on[j->n_steps - 1])
+		return report_printf(r, "%s step %" PRId64, j->more_to_come ? "from" : "since",
+				     start);
 	for (uint32_t t = 0; t < j->n_steps; t++)
 		if (e->on[t])
 			*vec_push(&v) = (int64_t)j->moments[t].number;
 	if (!v.n)
 		return "in no step";
 	set = ranges_format(v.v, v.n);
-	if (v.n == j->n_steps && v.n > 1)
+	if (v.n == j->n_steps && v.n > 1 && !j->more_to_come)
 		text = report_printf(r, "in all steps (%s)", set);
 	else if (v.n > 1 && e->windows <= 1 && e->on[j->n_steps - 1])
-		text = report_printf(r, "since step %" PRId64, v.v[0]);
+		text = report_printf(r, "%s step %" PRId64, j->more_to_come ? "from" : "since",
+				     v.v[0]);
 	else
 		text = report_printf(r, "in step%s %s", v.n > 1 ? "s" : "", set);
 	free(v.v);
 	return text;
+}
+
+#define HOSTS_SAID 3u
+
+/* " (all of a, b)" where the rows are all those of several machines; "" if not. */
+static const char *whole_hosts(const struct judge *j, struct report *r, const struct entry *e)
+{
+	_cleanup_free_ uint32_t *missing = xcalloc(j->n_nodes + 1, sizeof(*missing));
+	const char *text = "";
+	uint32_t hosts = 0;
+
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		missing[j->node[row]]++;
+	for (size_t i = 0; i < e->rows.n; i++)
+		missing[j->node[e->rows.v[i]]]--;
+	for (size_t i = 0; i < e->rows.n; i++) {
+		uint32_t row = e->rows.v[i], name = j->job->ranks[row].host;
+
+		if (missing[j->node[row]] || name == NO_ID)
+			return "";
+		if (i && j->node[row] == j->node[e->rows.v[i - 1]])
+			continue;
+		if (hosts++ < HOSTS_SAID)
+			text = report_printf(r, "%s%s%s", text, hosts > 1 ? ", " : "",
+					     intern_get(&j->job->names, name));
+	}
+	if (hosts > HOSTS_SAID)
+		return report_printf(r, " (all of %s and %" PRIu32 " more hosts)", text,
+				     hosts - HOSTS_SAID);
+	return hosts > 1 ? report_printf(r, " (all of %s)", text) : "";
 }
 
 static const char *who(const struct judge *j, struct report *r, const struct entry *e)
@@ -40,7 +75,9 @@ static const char *who(const struct judge *j, struct report *r, const struct ent
 	if (!e->rows.n)
 		return "";
 	name = j->job->ranks[e->rows.v[0]].host;
-	if (e->node != NO_ID && name != NO_ID)
+	if (e->node == NO_ID && e->rows.n > 1 && j->n_nodes > 1)
+		host = whole_hosts(j, r, e);
+	else if (e->node != NO_ID && name != NO_ID)
 		host = report_printf(r, " (all of %s)", intern_get(&j->job->names, name));
 	else if (e->node != NO_ID)
 		host = " (one whole machine)";
@@ -360,10 +397,24 @@ static void own_summary(const struct judge *j, struct report *r, struct finding 
 	}
 }
 
+#define SET_SAID 48 /* letters; longer sets are told by their ends */
+
+static const char *unit_words(const struct judge *j, struct report *r, const struct link_unit *u)
+{
+	const char *set = report_rank_set(r, u->rows, u->n_rows);
+
+	if (strlen(set) <= SET_SAID)
+		return report_printf(r, "ranks %s", set);
+	return report_printf(r, "%" PRIu32 " ranks from %" PRId64 " to %" PRId64, u->n_rows,
+			     j->job->ranks[u->rows[0]].rank,
+			     j->job->ranks[u->rows[u->n_rows - 1]].rank);
+}
+
 static void link_words(const struct judge *j, struct report *r, struct finding *f,
 		       const struct entry *e)
 {
 	const char *name = who(j, r, e);
+	const char *than = e->by_past ? "before" : "the same elsewhere";
 
 	for (size_t i = 0; i < e->units.n && i < 8; i++) {
 		const struct link_unit *u = &j->links.v[e->units.v[i]];
@@ -374,27 +425,26 @@ static void link_words(const struct judge *j, struct report *r, struct finding *
 			spent += e->on[t] ? (double)u->spent[t] : 0;
 			expected += e->on[t] ? (double)u->expected[t] : 0;
 		}
-		*vec_push(&f->groups) = report_printf(r, "%s%sranks %s", desc && *desc ? desc : "",
-						      desc && *desc ? ": " : "",
-						      report_rank_set(r, u->rows, u->n_rows));
-		add_evidence(
-		    f,
-		    report_printf(r, "transfers among ranks %s once all have arrived, per step",
-				  report_rank_set(r, u->rows, u->n_rows)),
-		    spent / 1e6 / MAX(e->n_on, 1u), expected / 1e6 / MAX(e->n_on, 1u), "ms");
+		*vec_push(&f->groups) =
+		    report_printf(r, "%s%s%s", desc && *desc ? desc : "", desc && *desc ? ": " : "",
+				  unit_words(j, r, u));
+		add_evidence(f,
+			     report_printf(r, "transfers among %s once all have arrived, per step",
+					   unit_words(j, r, u)),
+			     spent / 1e6 / MAX(e->n_on, 1u), expected / 1e6 / MAX(e->n_on, 1u),
+			     "ms");
 	}
 	if (e->rows.n)
 		f->summary =
-		    report_printf(r,
-				  "transfers that include %s take %.3g times as long as the same "
-				  "elsewhere, %s",
-				  name, e->ratio, when(j, r, e));
+		    report_printf(r, "transfers that include %s take %.3g times as long as %s, %s",
+				  name, e->ratio, than, when(j, r, e));
 	else
 		f->summary = report_printf(
 		    r,
-		    "transfers of %zu group%s (%s) take %.3g times as long as the same "
-		    "elsewhere, %s; which member it is cannot be told",
-		    e->units.n, e->units.n > 1 ? "s" : "", f->groups.v[0], e->ratio, when(j, r, e));
+		    "transfers of %zu group%s (%s) take %.3g times as long as %s, %s; which member "
+		    "it is cannot be told",
+		    e->units.n, e->units.n > 1 ? "s" : "", f->groups.v[0], e->ratio, than,
+		    when(j, r, e));
 	exclude(f, CAUSE_COMPUTE_STRAGGLER,
 		"all members had arrived: the shortest duration of each collective is compared, "
 		"which holds no waiting");

@@ -229,12 +229,16 @@ void text_next(const struct text *t, const char *next)
 
 static void finding_reasons(const struct text *t, const struct finding *f)
 {
+	double most = 0;
+
 	if (f->where_kernel)
 		page_text(&t->page, PAGE_HEAD, "Kernel: ", 8, f->where_kernel);
 	if (f->evidence.n)
 		page_head(&t->page, "Evidence");
 	for (size_t i = 0; i < f->evidence.n; i++)
 		evidence_line(t, &f->evidence.v[i]);
+	for (size_t i = 0; i < f->propagation.n; i++)
+		most = f->propagation.v[i].origin ? most : fmax(most, f->propagation.v[i].ms);
 	for (size_t i = 0; i < f->propagation.n; i++) {
 		const struct propagation *p = &f->propagation.v[i];
 		const char *who = p->victims ? p->victims : "";
@@ -242,7 +246,7 @@ static void finding_reasons(const struct text *t, const struct finding *f)
 		struct line l = { 0 };
 		char n[32];
 
-		if (p->ms < PROPAGATION_SHOWN * f->propagation.v[0].ms)
+		if (p->origin || p->ms < PROPAGATION_SHOWN * most)
 			continue;
 		line_add(&l, "%s %s %s %s ms a step", many ? "ranks" : "rank", who,
 			 many ? "wait" : "waits", page_number(p->ms, n));

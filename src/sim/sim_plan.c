@@ -10,19 +10,17 @@
 
 #include <math.h>
 
-const char *const sim_phase_names[SIM_PHASES] = {
-	"data",	   "embedding", "self_attention", "mlp",       "dispatch",
-	"combine", "head",	"gradients",	  "optimizer", "checkpoint",
+const char *const sim_phase_names[SIM_PHASE_WORDS] = {
+	"data", "embedding", "self_attention", "mlp",	  "dispatch", "combine",
+	"head", "gradients", "optimizer",      "forward", "backward",
 };
 
 const char *const sim_group_names[SIM_GROUPS] = { "tp", "cp", "dp", "ep", "mp", "pp" };
 
-enum { K_EMBED, K_FLASH, K_FLASH_BACK, K_GEMM, K_GEMM_BACK, K_HEAD, K_ADAM, K_COPY };
+enum { K_EMBED, K_FLASH, K_FLASH_BACK, K_GEMM, K_GEMM_BACK, K_HEAD, K_ADAM };
 const char *const sim_kernel_names[SIM_KERNELS] = {
-	"embedding_kernel",	     "flash_fwd_kernel",
-	"flash_bwd_kernel",	     "grouped_gemm_fprop",
-	"grouped_gemm_dgrad",	     "lm_head_gemm",
-	"multi_tensor_apply_kernel", "vectorized_elementwise_kernel",
+	"embedding_kernel",   "flash_fwd_kernel", "flash_bwd_kernel",	       "grouped_gemm_fprop",
+	"grouped_gemm_dgrad", "lm_head_gemm",	  "multi_tensor_apply_kernel",
 };
 
 /* Shares of a layer's forward; a backward takes twice as long. */
@@ -41,6 +39,7 @@ const char *const sim_kernel_names[SIM_KERNELS] = {
 #define ACROSS_BW 36.0
 
 struct building {
+	bool in_layer, backward;
 	struct sim_plan *p;
 	struct sim_program *to;
 	uint32_t stage;
@@ -101,6 +100,8 @@ static void work(struct building *b, enum sim_phase phase, uint32_t kernel, uint
 	op->kernel = (uint8_t)kernel;
 	op->ns = (float)ns;
 	op->launch_ns = (float)LAUNCH_NS;
+	op->forward = b->in_layer && !b->backward;
+	op->backward = b->in_layer && b->backward;
 	op->slowed = kernel != K_FLASH && kernel != K_GEMM; /* the backward's, where there is one */
 	op->with_length = length;
 	op->with_tokens = tokens;
@@ -142,6 +143,8 @@ static void layer(struct building *b, uint32_t micro, bool backward)
 	} attention = { SIM_ATTENTION, backward ? K_FLASH_BACK : K_FLASH },
 	  mlp = { SIM_MLP, backward ? K_GEMM_BACK : K_GEMM };
 
+	b->in_layer = true;
+	b->backward = backward;
 	if (!backward) {
 		meet(b, SIM_MEET, SIM_CP, COMM_ALL_GATHER, SIM_ATTENTION, micro, bytes);
 		work(b, attention.phase, attention.kernel, micro, ns * ATTENTION, true, false);
@@ -156,6 +159,7 @@ static void layer(struct building *b, uint32_t micro, bool backward)
 		meet(b, SIM_MEET, SIM_CP, COMM_REDUCE_SCATTER, SIM_ATTENTION, micro, bytes);
 		meet(b, SIM_MEET, SIM_TP, COMM_ALL_REDUCE, SIM_ATTENTION, micro, bytes);
 	}
+	b->in_layer = false;
 }
 
 /* The edge in front of (forward) or behind virtual stage v, as the forward goes. */

@@ -87,6 +87,11 @@ def job_of(args, number):
         with open(os.path.join(folder, 'truth.json'), encoding='utf-8') as f:
             truth = json.load(f)
         p = subprocess.run([args.lockstep, 'diagnose', '--json', '--min-impact', '1', folder], capture_output=True, text=True, timeout=600)
+    if args.only is not None:
+        print(' '.join(argv), fault)
+        for f in json.loads(p.stdout)['findings']:
+            print(f['severity'], f['cause'], f['culprits']['ranks'], f['culprits']['stages'], f['impact']['slowdown'],
+                  [(w['first_step'], w['last_step']) for w in f['windows']][:6], f['summary'])
     impact = truth['faults'][0]['slowdown'] - 1 if fault else 0
     return cause, impact, wrong_with(json.loads(p.stdout), cause, ranks, stages, cause != 'comm-link' or size['pp'] > 1), words
 
@@ -113,8 +118,12 @@ def main():
     p.add_argument('--most', type=int, default=1024, metavar='RANKS')
     p.add_argument('--at-least', type=float, default=0, metavar='PCT')
     p.add_argument('-v', action='store_true', help='what was not right')
+    p.add_argument('--only', type=int, metavar='N', help='one job, with what was found in it')
     args = p.parse_args()
     args.lockstep = os.path.abspath(args.lockstep)
+    if args.only is not None:
+        print(*job_of(args, args.only))
+        return
     table = collections.defaultdict(lambda: [0, 0])
     kinds = collections.Counter()
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
