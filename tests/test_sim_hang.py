@@ -114,6 +114,16 @@ class Hangs(unittest.TestCase):
         self.assertEqual([e['retired'] for e in self.dump('job', 5)['entries']][-1], True)
         self.assertFalse(list((self.out / 'job').glob('nvidia-smi*')))
 
+    def test_numbers_go_on_over_evaluations(self):
+        for every in ('2', '7'):
+            self.make('job', 'data-starved ranks=5 ms=forever from=8', '--evaluate', every)
+            for rank in (0, 5, 9):
+                last = {}
+                for e in self.dump('job', rank)['entries']:
+                    self.assertEqual(e['op_id'], last.get(e['process_group'], 0) + 1)
+                    last[e['process_group']] = e['op_id']
+            self.assertEqual(self.found('job')[1][0]['culprits']['ranks'], [5])
+
     def test_a_ring_keeps_the_latest(self):
         for name, ring in (('whole', '2000'), ('small', '50')):
             self.make(name, 'host-stall ranks=3 ms=forever from=5', '--ring', ring)

@@ -22,7 +22,7 @@ struct sim_args {
 	struct option_ranks ranks;
 	struct option_steps trace_steps;
 	const char *dialect, *format, *without;
-	int64_t ring, timeout;
+	int64_t ring, timeout, evaluate;
 	bool all_reduce, list_faults, timing;
 };
 
@@ -46,6 +46,8 @@ static const struct option_row sim_options[] = {
 	  "which ranks to write traces (at most 256), dumps and stacks of: 0-7,9 (default all)" },
 	{ "trace-steps", 0, OPTION_STEPS, offsetof(struct sim_args, trace_steps), "A-B",
 	  "which steps to write traces of (default all)" },
+	{ "evaluate", 0, OPTION_NUMBER, offsetof(struct sim_args, evaluate), "N",
+	  "every N steps an evaluation comes first (default never)" },
 	{ "dialect", 0, OPTION_TEXT, offsetof(struct sim_args, dialect), "NAME",
 	  "whose dumps: nccl (default) or gloo" },
 	{ "format", 0, OPTION_TEXT, offsetof(struct sim_args, format), "NAME",
@@ -326,8 +328,8 @@ static int options_of(const struct sim_args *args, struct sim_options *o, struct
 	if (r >= 0 && (args->steps < 1 || args->steps > 10000000 || args->micro_batches > 4096 ||
 		       args->interleave > 64 || args->layers > 1024 || args->step_ms < 1 ||
 		       args->step_ms > 10000000 || args->gpus_per_node < 1 ||
-		       args->gpus_per_node > 1024 || args->ring < 1 || args->ring > 1000000 ||
-		       args->timeout < 1 || args->timeout > 1000000))
+		       args->gpus_per_node > 1024 || args->evaluate > 1000000 || args->ring < 1 ||
+		       args->ring > 1000000 || args->timeout < 1 || args->timeout > 1000000))
 		r = error_set(reterr, -EINVAL,
 			      "--steps is 1 to 10000000, --micro-batches up to 4096, --interleave "
 			      "up to 64, --layers up to 1024, --step-ms 1 to 10000000, "
@@ -338,6 +340,7 @@ static int options_of(const struct sim_args *args, struct sim_options *o, struct
 	o->micro_batches = (uint32_t)args->micro_batches;
 	o->chunks = (uint32_t)args->interleave;
 	o->layers = (uint32_t)args->layers;
+	o->evaluate = (uint32_t)args->evaluate;
 	o->step_ms = (double)args->step_ms;
 	o->gpus_per_node = (uint32_t)args->gpus_per_node;
 	o->all_reduce = args->all_reduce;

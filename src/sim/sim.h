@@ -24,6 +24,7 @@ struct sim_options {
 	uint32_t chunks;	 /* virtual stages a rank holds; 1: plain 1F1B */
 	uint32_t layers;	 /* of a chunk */
 	uint32_t gpus_per_node;	 /* 0: 8 */
+	uint32_t evaluate;	 /* every so many steps forward passes alone come first; 0: never */
 	double step_ms;		 /* about how long a healthy step is */
 	double noise;		 /* standard deviation of a kernel's duration, as a share */
 	double lengths, routing; /* the same of sequence lengths and of tokens an expert gets */

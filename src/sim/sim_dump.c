@@ -430,7 +430,7 @@ static void put_entries(struct dumping *d)
 
 	for (uint32_t g = 0; g < SIM_GROUPS; g++)
 		if (!e->o.gloo || g != SIM_PP)
-			record += (int64_t)e->hang->step * e->hang->counts[stage][g];
+			record += e->hang->before[stage][g];
 	total = record;
 	for (uint64_t i = past->n - kept; i < past->n; i++)
 		record -= is_recorded(e, &past->v[i % e->o.ring]);

@@ -216,8 +216,7 @@ struct sim_status sim_status_of(const struct sim *s, uint32_t rank, uint32_t gro
 {
 	const struct sim_hang *h = s->evidence->hang;
 	const struct sim_hang_rank *r = &h->ranks[rank];
-	int64_t n =
-	    group < SIM_GROUPS ? (int64_t)h->step * h->counts[s->plan.stage_of[rank]][group] : 0;
+	int64_t n = group < SIM_GROUPS ? (int64_t)h->before[s->plan.stage_of[rank]][group] : 0;
 	struct sim_status st = { n ? n : -1, n ? n : -1, n ? n : -1 };
 
 	for (size_t i = 0; i < r->calls.n; i++) {

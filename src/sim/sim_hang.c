@@ -61,7 +61,7 @@ static struct sim_meeting *nth(struct sim_hang *h, uint32_t rank, uint32_t group
 
 static uint32_t base_seq(const struct sim_hang *h, uint32_t rank, uint32_t group)
 {
-	return h->step * h->counts[BASE(h).stage_of[rank]][group];
+	return h->before[BASE(h).stage_of[rank]][group];
 }
 
 static struct sim_meeting *meeting_of(struct sim_hang *h, uint32_t rank,
@@ -432,6 +432,10 @@ static struct sim_hang *hang_new(struct sim *s, bool gloo)
 	h->stack = xmalloc((size_t)p->world * sizeof(*h->stack));
 	h->plain = xcalloc(p->stages, sizeof(*h->plain));
 	h->counts = xcalloc(p->stages, sizeof(*h->counts));
+	h->before = xcalloc(p->stages, sizeof(*h->before));
+	for (uint32_t i = 0; i < p->stages; i++)
+		for (uint32_t g = 0; g < SIM_GROUPS; g++)
+			h->before[i][g] = sim_called_before(s, i, g, h->step);
 	for (uint32_t i = 0; i < p->stages; i++)
 		plain_program(h, i);
 	*vec_push(&h->last.ops) = sim_hang_barrier(1);
@@ -519,9 +523,12 @@ static void settle(struct sim_hang *h, uint32_t rank)
 
 int sim_hang_run(struct sim *s, bool gloo, struct sim_hang **ret, struct error *reterr)
 {
-	struct sim_hang *h = hang_new(s, gloo);
+	struct sim_hang *h;
 	uint32_t standing = 0;
 	int r = 0;
+
+	s->plan = s->plans[sim_evaluates(s, sim_hang_step(&s->options))];
+	h = hang_new(s, gloo);
 
 	for (size_t i = 0; i < s->options.faults.n && r >= 0; i++)
 		if (s->options.faults.v[i].kind == SIM_STUCK ||
@@ -564,6 +571,7 @@ struct sim_hang *sim_hang_free(struct sim_hang *h)
 	free(h->last.ops.v);
 	free(h->plain);
 	free(h->counts);
+	free(h->before);
 	free(h->ranks);
 	free(h->stack);
 	free(h);

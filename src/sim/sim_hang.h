@@ -82,6 +82,7 @@ struct sim_hang {
 	struct sim_meeting barrier[2]; /* of all ranks: before a save or at the end */
 	uint32_t *stack;
 	size_t n_stack;
+	uint32_t (*before)[SIM_GROUPS]; /* [stages] and before the step that hangs */
 	uint32_t (*counts)[SIM_GROUPS]; /* [stages] calls of a kind in a step */
 	uint32_t *members[SIM_GROUPS], *local[SIM_GROUPS];
 	double since; /* the last moment at which anything moved */
@@ -93,6 +94,8 @@ uint32_t sim_hang_step(const struct sim_options *options);
    not make the job hang. */
 int sim_hang_run(struct sim *s, bool gloo, struct sim_hang **ret, struct error *reterr);
 struct sim_hang *sim_hang_free(struct sim_hang *h);
+/* sim_past.c: what a rank of a stage has called in a kind of group before the step. */
+uint32_t sim_called_before(const struct sim *s, uint32_t stage, uint32_t group, uint32_t step);
 struct sim_hang_op sim_hang_barrier(uint32_t place);
 /* Does its GPU spin in a collective? */
 bool sim_hang_spins(const struct sim_hang_rank *r);

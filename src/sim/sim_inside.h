@@ -64,7 +64,8 @@ struct sim_rank {
 
 struct sim {
 	struct sim_options options;
-	struct sim_plan plan;
+	struct sim_plan plan;	  /* of the step: one of these */
+	struct sim_plan plans[2]; /* without and with an evaluation in front */
 	struct sim_rank *ranks;
 	struct sim_inst *insts;
 	uint32_t n_insts;
@@ -96,6 +97,9 @@ struct sim {
 double sim_share(uint64_t seed, uint64_t a, uint64_t b);
 double sim_normal(uint64_t seed, uint64_t a, uint64_t b);
 
+bool sim_evaluates(const struct sim *s, uint32_t step);
+/* Operations of a stage's longest step. */
+size_t sim_ops_most(const struct sim *s, uint32_t stage);
 /* Which of the step's instances a rank's collective is. */
 uint32_t sim_inst_of(const struct sim *s, uint32_t rank, const struct sim_op *op);
 void sim_trace_step(struct sim *s);

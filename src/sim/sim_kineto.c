@@ -240,8 +240,7 @@ int sim_trace(struct sim *s, const int64_t *ranks, size_t n, const char *folder,
 		s->n_traces++;
 		tr->correlation = 1000;
 		r = &s->ranks[tr->rank];
-		r->spans =
-		    xcalloc(s->plan.programs[s->plan.stage_of[tr->rank]].ops.n, sizeof(*r->spans));
+		r->spans = xcalloc(sim_ops_most(s, s->plan.stage_of[tr->rank]), sizeof(*r->spans));
 		head(s, tr);
 	}
 	return 0;

@@ -14,6 +14,26 @@ static uint32_t calls_of(const struct sim_program *p)
 	return n;
 }
 
+static uint32_t calls_in(const struct sim_program *p, uint32_t group)
+{
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < p->ops.n; i++)
+		n += p->ops.v[i].kind != SIM_WORK && p->ops.v[i].kind != SIM_AWAIT &&
+		     p->ops.v[i].group == group;
+	return n;
+}
+
+uint32_t sim_called_before(const struct sim *s, uint32_t stage, uint32_t group, uint32_t step)
+{
+	uint32_t every = s->options.evaluate, evaluations = every && step ? (step - 1) / every : 0;
+	uint32_t n = (step - evaluations) * calls_in(&s->plans[0].programs[stage], group);
+
+	if (evaluations)
+		n += evaluations * calls_in(&s->plans[1].programs[stage], group);
+	return n;
+}
+
 void sim_past_begin(struct sim *s)
 {
 	struct sim_evidence *e = s->evidence;
@@ -29,7 +49,7 @@ void sim_past_begin(struct sim *s)
 
 		e->past[i].v = xmalloc(e->o.ring * sizeof(struct sim_call));
 		if (!r->spans)
-			r->spans = xcalloc(s->plan.programs[s->plan.stage_of[e->ranks[i]]].ops.n,
+			r->spans = xcalloc(sim_ops_most(s, s->plan.stage_of[e->ranks[i]]),
 					   sizeof(*r->spans));
 	}
 }
@@ -39,11 +59,10 @@ static void keep_calls(const struct sim *s, uint32_t rank, uint32_t ring, struct
 	const struct sim_plan *p = &s->plan;
 	const struct sim_program *program = &p->programs[p->stage_of[rank]];
 	const struct sim_rank *r = &s->ranks[rank];
-	uint32_t n[SIM_GROUPS] = { 0 }, counts[SIM_GROUPS] = { 0 };
+	uint32_t n[SIM_GROUPS] = { 0 }, before[SIM_GROUPS];
 
-	for (size_t i = 0; i < program->ops.n; i++)
-		counts[program->ops.v[i].group] +=
-		    program->ops.v[i].kind != SIM_WORK && program->ops.v[i].kind != SIM_AWAIT;
+	for (uint32_t g = 0; g < SIM_GROUPS; g++)
+		before[g] = sim_called_before(s, p->stage_of[rank], g, s->step);
 	for (size_t i = 0; i < program->ops.n; i++) {
 		const struct sim_op *op = &program->ops.v[i];
 		bool late = op->kind == SIM_POST || op->kind == SIM_SEND;
@@ -58,7 +77,7 @@ static void keep_calls(const struct sim *s, uint32_t rank, uint32_t ring, struct
 			.ended = late ? s->insts[sim_inst_of(s, rank, op)].done : r->spans[i].end,
 			.bytes = op->bytes,
 			.step = s->step,
-			.seq = s->step * counts[op->group] + ++n[op->group],
+			.seq = before[op->group] + ++n[op->group],
 			.peer = op->group == SIM_PP
 				    ? p->rank_at[stage * p->lanes + p->lane_of[rank]]
 				    : rank,

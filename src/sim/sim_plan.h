@@ -76,6 +76,7 @@ struct sim_plan {
 	const struct sim_options *options;
 	uint32_t world, stages, lanes; /* lanes: ranks of a stage */
 	uint32_t micro_batches, chunks;
+	uint32_t evaluation;		/* micro-batches of an evaluation in front; 0: none */
 	struct sim_program *programs;	/* [stages] */
 	uint32_t of_kind[SIM_GROUPS];	/* collectives of a kind in a step, over stages the most */
 	uint32_t groups[SIM_GROUPS];	/* groups of a kind */
@@ -87,5 +88,6 @@ struct sim_plan {
 	uint32_t first_inst[SIM_GROUPS + 1]; /* where a kind's instances begin */
 };
 
-void sim_plan_make(struct sim_plan *p, const struct sim_options *options);
+/* evaluates: of the steps that an evaluation comes before. */
+void sim_plan_make(struct sim_plan *p, const struct sim_options *options, bool evaluates);
 void sim_plan_done(struct sim_plan *p);

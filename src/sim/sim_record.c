@@ -311,6 +311,8 @@ static void put_step(struct sim *s, uint32_t rank)
 		.data_wait_ns = whole(r->own[OWN_DATA]),
 	};
 	step->mark_ns = step->wall_ns;
+	if (sim_evaluates(s, s->step))
+		step->flags |= STEP_EVALUATION;
 	if (r->own[OWN_SAVE] > 0)
 		step->flags |= STEP_CHECKPOINT;
 	for (int i = 0; i < OWN_PARTS; i++) {

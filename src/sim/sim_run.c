@@ -392,7 +392,8 @@ static void work(struct sim *s, uint32_t rank, struct sim_rank *r, const struct 
 	double ns = op->ns * (1 + s->options.noise * noise_next(r)), start, length, tokens;
 
 	if (op->with_length) {
-		length = s->lengths[s->replica_of[rank] * p->micro_batches + op->micro];
+		length = s->lengths[s->replica_of[rank] * p->micro_batches +
+				    op->micro % p->micro_batches];
 		ns *= op->phase == SIM_ATTENTION ? length * length : length;
 	}
 	if (op->with_tokens && p->members[SIM_EP] > 1) {
@@ -476,12 +477,23 @@ static void draw_lengths(struct sim *s)
 		}
 }
 
+bool sim_evaluates(const struct sim *s, uint32_t step)
+{
+	return s->options.evaluate && step && !(step % s->options.evaluate);
+}
+
+size_t sim_ops_most(const struct sim *s, uint32_t stage)
+{
+	return s->plans[s->options.evaluate > 0].programs[stage].ops.n;
+}
+
 struct step *const *sim_next(struct sim *s, uint64_t *ret_number)
 {
 	double sum = 0;
 
 	if (s->step == MIN(s->options.steps, sim_hang_step(&s->options)))
 		return NULL;
+	s->plan = s->plans[sim_evaluates(s, s->step)];
 	s->n_active = 0;
 	for (size_t i = 0; i < s->options.faults.n; i++)
 		if (sim_fault_on(&s->options.faults.v[i], s->step))
@@ -608,7 +620,10 @@ int sim_new(const struct sim_options *options, struct sim **ret, struct error *r
 		free(s);
 		return r;
 	}
-	sim_plan_make(&s->plan, o);
+	sim_plan_make(&s->plans[0], o, false);
+	if (o->evaluate)
+		sim_plan_make(&s->plans[1], o, true);
+	s->plan = s->plans[0];
 	for (size_t i = 0; i < o->faults.n; i++) {
 		struct sim_fault *f = &o->faults.v[i];
 
@@ -620,7 +635,7 @@ int sim_new(const struct sim_options *options, struct sim **ret, struct error *r
 	}
 	find_replicas(s);
 	find_spans(s);
-	s->n_insts = s->plan.first_inst[SIM_GROUPS];
+	s->n_insts = s->plans[o->evaluate > 0].first_inst[SIM_GROUPS];
 	s->insts = xmalloc((s->n_insts + 1) * sizeof(*s->insts));
 	s->stack = xmalloc((size_t)s->plan.world * sizeof(*s->stack));
 	s->active = xcalloc(o->faults.n + 1, sizeof(*s->active));
@@ -628,10 +643,12 @@ int sim_new(const struct sim_options *options, struct sim **ret, struct error *r
 	    xmalloc((size_t)o->layout.size[LAYOUT_DP] * s->plan.micro_batches * sizeof(float));
 	s->ranks = xcalloc(s->plan.world, sizeof(*s->ranks));
 	for (uint32_t k = 0; k < s->plan.world; k++) {
-		const struct sim_program *p = &s->plan.programs[s->plan.stage_of[k]];
+		const struct sim_plan *p = &s->plans[o->evaluate > 0];
+		uint32_t keep = MAX(p->programs[p->stage_of[k]].n_keep,
+				    s->plan.programs[p->stage_of[k]].n_keep);
 
-		s->ranks[k].kept = xcalloc(p->n_keep + 1, sizeof(*s->ranks[k].kept));
-		s->ranks[k].work_ns = xcalloc(p->ops.n, sizeof(float));
+		s->ranks[k].kept = xcalloc(keep + 1, sizeof(*s->ranks[k].kept));
+		s->ranks[k].work_ns = xcalloc(sim_ops_most(s, p->stage_of[k]), sizeof(float));
 	}
 	sim_record_init(s);
 	*ret = s;
@@ -648,7 +665,9 @@ struct sim *sim_free(struct sim *s)
 		free(s->ranks[r].spans);
 	}
 	sim_record_done(s);
-	sim_plan_done(&s->plan);
+	sim_plan_done(&s->plans[0]);
+	if (s->options.evaluate)
+		sim_plan_done(&s->plans[1]);
 	free(s->ranks);
 	free(s->insts);
 	free(s->stack);
