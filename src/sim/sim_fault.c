@@ -9,29 +9,33 @@
 
 const struct sim_fault_info sim_fault_infos[SIM_FAULT_KINDS] = {
 	[SIM_COMPUTE] = { "compute-straggler", CAUSE_COMPUTE_STRAGGLER,
-			  "ranks compute slower: ranks=, factor=1.5, phase=" },
+			  "ranks compute slower: ranks=, factor=1.5, phase=", NULL },
 	[SIM_THROTTLING] = { "throttling", CAUSE_THROTTLING,
-			     "the same in waves: ranks=, factor=1.5, every=20, last=6 (steps)" },
+			     "the same in waves: ranks=, factor=1.5, every=20, last=6 (steps)",
+			     NULL },
 	[SIM_LINK] = { "comm-link", CAUSE_COMM_LINK,
 		       "transfers that leave a node are slower: ranks= (whole nodes, or a rank's "
 		       "own "
-		       "port) or rail=, factor=4; pair=1: only those between the ranks' nodes" },
+		       "port) or rail=, factor=4; pair=1: only those between the ranks' nodes",
+		       NULL },
 	[SIM_HOST] = { "host-stall", CAUSE_HOST_STALL,
 		       "the host launches nothing for a while: ranks=, ms=400 (or forever), "
 		       "every=1, "
-		       "detail=python|compile|gc|io" },
+		       "detail=python|compile|gc|io",
+		       NULL },
 	[SIM_DATA] = { "data-starved", CAUSE_DATA_STARVED,
-		       "the data loader is late: ranks=, ms=400 (or forever), every=1" },
+		       "the data loader is late: ranks=, ms=400 (or forever), every=1", NULL },
 	[SIM_SAVE] = { "checkpoint", CAUSE_CHECKPOINT,
 		       "a save holds the ranks up: ranks= (none: all; for ever: rank 0), ms=4000 "
 		       "(or "
-		       "forever), every=20" },
+		       "forever), every=20",
+		       NULL },
 	[SIM_STAGE] = { "pipeline-imbalance", CAUSE_PIPELINE_IMBALANCE,
-			"a stage has more work: stage=, factor=1.4" },
+			"a stage has more work: stage=, factor=1.4", NULL },
 	[SIM_WORKLOAD] = { "workload-imbalance", CAUSE_WORKLOAD_IMBALANCE,
-			   "in each step some replicas have longer sequences: factor=1.5" },
+			   "in each step some replicas have longer sequences: factor=1.5", NULL },
 	[SIM_KERNEL] = { "kernel-regression", CAUSE_KERNEL_REGRESSION,
-			 "one kernel is slower on all ranks: phase=mlp, factor=1.3" },
+			 "one kernel is slower on all ranks: phase=mlp, factor=1.3", NULL },
 	[SIM_UNEVEN] = { "uneven-steps", CAUSE_UNEVEN_STEPS,
 			 "ranks leave their loop early, for a barrier, an evaluation or at all: "
 			 "ranks=, fewer=1 (steps), detail=barrier|evaluation|exit",
@@ -42,7 +46,8 @@ const struct sim_fault_info sim_fault_infos[SIM_FAULT_KINDS] = {
 			 "size|operation|skip" },
 	[SIM_INVERSION] = { "order-inversion", CAUSE_COLLECTIVE_DESYNC,
 			    "ranks call the operations of two groups in the other order: ranks=, "
-			    "from=" },
+			    "from=",
+			    NULL },
 	[SIM_DEAD] = { "dead-rank", CAUSE_DEAD_RANK,
 		       "the process is gone: ranks=, from=, "
 		       "detail=killed|exception|out-of-memory, "
@@ -54,14 +59,18 @@ const struct sim_fault_info sim_fault_infos[SIM_FAULT_KINDS] = {
 			  "alive|silent" },
 	[SIM_STUCK] = { "collective-stuck", CAUSE_COLLECTIVE_STUCK,
 			"all have come to a collective and nothing moves: ranks= (of whose group; "
-			"none: rank 0), from=, group=dp|tp|cp|ep|mp" },
+			"none: rank 0), from=, group=dp|tp|cp|ep|mp",
+			NULL },
 	[SIM_GPU_ERROR] = { "gpu-error", CAUSE_GPU_ERROR,
 			    "the GPU fails, the driver and the process say so: ranks=, from=, "
-			    "launcher=1" },
+			    "launcher=1",
+			    NULL },
 	[SIM_NETWORK_ERROR] = { "network-error", CAUSE_NETWORK_ERROR,
 				"a port fails in a transfer, NCCL says so: ranks=, from=, "
-				"group=dp|tp|cp|ep|mp" },
-	[SIM_PREEMPTED] = { "preempted", CAUSE_PREEMPTED, "the scheduler ends the job: from=" },
+				"group=dp|tp|cp|ep|mp",
+				NULL },
+	[SIM_PREEMPTED] = { "preempted", CAUSE_PREEMPTED,
+			    "the scheduler ends the job: from=", NULL },
 };
 
 static const struct sim_fault defaults[SIM_FAULT_KINDS] = {
