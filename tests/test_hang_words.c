@@ -328,6 +328,43 @@ static void watchdogs_alone_name_the_one_that_is_silent(void **state)
 	case_done(&c);
 }
 
+/* Rank 1 was told to dump, since what it waits in began later; rank 3 says nothing at all. */
+static void who_is_mute_comes_before_who_was_told_to_dump(void **state)
+{
+	struct hang_case c;
+	struct testimony *t;
+
+	(void)state;
+	case_new(&c);
+	t = log_file(&c);
+	for (int64_t rank = 0; rank < 24; rank++) {
+		says(t, SAY_HELLO, rank, "initialized")->value = 24;
+		if (rank == 1)
+			says(t, SAY_DUMP_SIGNAL, rank, "Received a dump signal");
+		else if (rank != 3)
+			timed_out(t, rank, 3);
+	}
+	assert_named(&c, VERDICT_HUNG, CAUSE_MISSING_RANK, "3");
+	case_done(&c);
+}
+
+static void several_that_were_told_to_dump_are_not_blamed(void **state)
+{
+	struct hang_case c;
+	struct testimony *t;
+
+	(void)state;
+	case_new(&c);
+	t = log_file(&c);
+	for (int64_t rank = 0; rank < 24; rank++)
+		if (rank == 1 || rank == 13)
+			says(t, SAY_DUMP_SIGNAL, rank, "Received a dump signal");
+		else
+			timed_out(t, rank, 3);
+	assert_string_equal(culprits_of(&c, case_finding(&c, 0)), "");
+	case_done(&c);
+}
+
 /* The same, but equal lines of other ranks were left out of the log. */
 static void a_folded_log_proves_no_absence(void **state)
 {
@@ -661,6 +698,8 @@ int main(void)
 		cmocka_unit_test(a_job_that_is_ended_from_outside_did_not_fail),
 		cmocka_unit_test(who_is_told_to_dump_had_not_timed_out_itself),
 		cmocka_unit_test(watchdogs_alone_name_the_one_that_is_silent),
+		cmocka_unit_test(who_is_mute_comes_before_who_was_told_to_dump),
+		cmocka_unit_test(several_that_were_told_to_dump_are_not_blamed),
 		cmocka_unit_test(a_folded_log_proves_no_absence),
 		cmocka_unit_test(the_desync_report_names_the_lagging_rank),
 		cmocka_unit_test(whose_watchdog_is_stuck_stalls_on_its_host),

@@ -137,6 +137,22 @@ static void believe_stacks(struct hang *h)
 	}
 }
 
+/* Gloo records no send and receive: of several that seem to wait for nobody some may wait in one,
+   unless their stacks show what they do. */
+static void doubt_unseen_pairs(struct hang *h)
+{
+	size_t several = 0;
+
+	for (size_t i = 0; i < h->breaches.n; i++)
+		several += h->breaches.v[i].ground == GROUND_BEHIND;
+	for (size_t i = 0; i < h->breaches.n && h->s->gloo && several > 1; i++) {
+		struct breach *b = &h->breaches.v[i];
+
+		if (b->ground == GROUND_BEHIND && !h->look[b->culprits.v[0]].busy_stack)
+			b->confidence = MIN(b->confidence, 0.4);
+	}
+}
+
 static bool names_odd_one(const struct hang *h)
 {
 	for (size_t i = 0; i < h->breaches.n; i++)
@@ -155,6 +171,7 @@ static void judge_waits(struct hang *h)
 		believe_stacks(h);
 		prefer_what_is_seen(h);
 		weigh_majorities(h);
+		doubt_unseen_pairs(h);
 		if (names_odd_one(h))
 			return;
 	}

@@ -101,7 +101,7 @@ static enum cause cause_of_rank(const struct hang *h, const struct breach *b, ui
 		return CAUSE_DEAD_RANK;
 	if (b->ground == GROUND_ABSENT && h->n_untied && on_its_host(h, row, h->untied))
 		return h->untied->cause;
-	if (b->ground == GROUND_ABSENT && no_process(h, row))
+	if (b->ground == GROUND_ABSENT && !l->told && no_process(h, row))
 		return CAUSE_DEAD_RANK;
 	if (l->compile) {
 		*detail = "compile";

@@ -36,7 +36,8 @@ struct scene_member {
 	uint32_t n_pending;
 	uint32_t last_signature; /* of the operation `enqueued`; NO_ID */
 	bool signalled;		 /* told to dump by another rank: had not timed out itself */
-	bool met; /* it waits in a send or recv, and the peer is in the other half of it */
+	bool met; /* it waits in a send or recv, and the peer has called the other half of it */
+	int64_t met_order; /* of that half among the peer's calls, as scene_op.order */
 };
 
 struct scene_side {
