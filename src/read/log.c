@@ -4,9 +4,10 @@
  *
  * A log is gigabytes of which a few lines matter, and which ones is told by their words. So the
  * text is not cut into lines first: one pass over 64 bytes at a time marks where words begin, and
- * the first four letters of each word are looked up in a small table of all anchors. Only where
- * one stands is the line around it found, freed of colours and prefixes, and parsed. The memory is
- * constant: a window, and tables with named limits.
+ * the first eight letters of each word are looked up in a small table of all anchors. Only where
+ * one stands is the line around it found, freed of colours and prefixes, and parsed. Lines that
+ * differ from known ones in digits only are not even looked at so closely (log_alike.c). The memory
+ * is constant: a window, and tables with named limits.
  *
  * Invariant: the result does not depend on how the bytes come in, in pieces of whatever size.
  */
@@ -217,9 +218,9 @@ static inline uint64_t known_words(const struct log_words *w, const char *p, uin
 	uint64_t known = 0;
 
 	for (; starts; starts &= starts - 1) {
-		unsigned at = (unsigned)__builtin_ctzll(starts);
+		const char *at = p + __builtin_ctzll(starts);
 
-		known |= (uint64_t)(w->first[word_hash(word_key(p + at))] != 0) << at;
+		known |= word_may_stand(w, at) ? starts & -starts : 0;
 	}
 	return known;
 }

@@ -8,7 +8,8 @@ static void words_add(struct log_words *w, const struct log_anchor *anchors)
 {
 	for (; anchors->word; anchors++) {
 		size_t len = strlen(anchors->word);
-		uint16_t *first = &w->first[word_hash(word_key(anchors->word))];
+		uint32_t hash = word_hash(word_key(anchors->word));
+		uint16_t *first = &w->first[hash];
 		struct word_row *row = &w->rows[w->n];
 		char word[8] = { 0 }, mask[8] = { 0 };
 
@@ -20,6 +21,8 @@ static void words_add(struct log_words *w, const struct log_anchor *anchors)
 		row->key = word_key_8(word) & row->mask;
 		row->anchor = anchors;
 		row->len = (uint16_t)len;
+		w->next_four[hash] |=
+		    len >= 8 ? (uint64_t)1 << next_four_bit(anchors->word) : ~(uint64_t)0;
 		while (*first)
 			first = &w->rows[*first - 1].next;
 		if (strpbrk(anchors->word, "0123456789")) {

@@ -7,12 +7,13 @@
 #pragma once
 #include "read/log_internal.h"
 
-#define WORD_BITS 12u
+#define WORD_BITS 11u
 #define WORDS_MAX 1024u
 #define CASE_8	  0x2020202020202020ull
 
 struct log_words {
-	uint16_t first[1u << WORD_BITS]; /* row + 1 of the chain */
+	uint64_t next_four[1u << WORD_BITS]; /* a bit each that may follow the first four */
+	uint16_t first[1u << WORD_BITS];     /* row + 1 of the chain */
 	struct word_row {
 		uint64_t key, mask; /* the first eight letters, or as many as it has */
 		const struct log_anchor *anchor;
@@ -43,6 +44,17 @@ static inline uint32_t word_key(const char *p)
 static inline uint32_t word_hash(uint32_t key)
 {
 	return key * 0x9e3779b1u >> (32 - WORD_BITS);
+}
+
+static inline unsigned next_four_bit(const char *p)
+{
+	return word_key(p + 4) * 0x9e3779b1u >> 26;
+}
+
+/* May an anchor stand at p? Seldom true where none does. */
+static inline bool word_may_stand(const struct log_words *w, const char *p)
+{
+	return w->next_four[word_hash(word_key(p))] >> next_four_bit(p) & 1;
 }
 
 static inline uint64_t word_key_8(const char *p)
