@@ -9,10 +9,11 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static int take_rank(void *user, const struct rank_info *info)
+static int take_rank(void *user, uint64_t row, const struct rank_info *info)
 {
 	struct intern *names = user;
 
+	(void)row;
 	return intern_len(names, info->host) > SIZE_MAX / 2;
 }
 
@@ -32,7 +33,7 @@ static int take_step(void *user, const struct rank_info *info, const struct step
 static void try_bytes(const uint8_t *data, size_t size, size_t chunk)
 {
 	struct intern names = { 0 };
-	struct lks_client client = { &names, &names, take_rank, take_step };
+	struct lks_client client = { &names, &names, take_rank, take_step, NULL };
 	struct lks_reader *r = lks_reader_new(&client);
 	uint64_t torn, bad;
 	int status = 0;

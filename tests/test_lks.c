@@ -87,10 +87,11 @@ static void written_done(struct written *w)
 	job_done(&w->job);
 }
 
-static int got_rank(void *user, const struct rank_info *info)
+static int got_rank(void *user, uint64_t row, const struct rank_info *info)
 {
 	struct got *g = user;
 
+	(void)row;
 	assert_string_equal(intern_get(&g->names, info->host), "host7");
 	assert_string_equal(intern_get(&g->names, info->groups[0].name), "tp");
 	assert_int_equal(info->rank % 5, 0);
@@ -112,7 +113,7 @@ static struct got read_back(const struct written *w, const uint8_t *bytes, size_
 			    uint64_t *torn, uint64_t *bad)
 {
 	struct got g = { .want = w };
-	struct lks_client client = { &g, &g.names, got_rank, got_step };
+	struct lks_client client = { &g, &g.names, got_rank, got_step, NULL };
 	struct lks_reader *r = lks_reader_new(&client);
 
 	for (size_t at = 0; at < len; at += chunk)
@@ -207,7 +208,7 @@ static void blocks_of_later_versions_are_passed_over(void **state)
 static void what_is_no_segment_is_refused(void **state)
 {
 	struct got g = { 0 };
-	struct lks_client client = { &g, &g.names, got_rank, got_step };
+	struct lks_client client = { &g, &g.names, got_rank, got_step, NULL };
 	struct lks_reader *r = lks_reader_new(&client);
 	struct error error = { "" };
 	uint64_t torn, bad;

@@ -12,20 +12,49 @@ struct arena_chunk {
 	_Alignas(16) char data[];
 };
 
+static void chunks_free(struct arena_chunk *c)
+{
+	while (c) {
+		struct arena_chunk *next = c->next;
+
+		free(c);
+		c = next;
+	}
+}
+
+/* Spare chunks that are too small for what is asked go: what is kept stays near what is used. */
+static struct arena_chunk *chunk_for(struct arena *a, size_t size)
+{
+	size_t want = a->chunk ? MIN(a->chunk->size * 2, ARENA_LARGEST) : ARENA_FIRST;
+	struct arena_chunk *c;
+
+	while (a->spare && a->spare->size < size) {
+		c = a->spare;
+		a->spare = c->next;
+		free(c);
+	}
+	c = a->spare;
+	if (c) {
+		a->spare = c->next;
+	} else {
+		want = MAX(want, size);
+		c = xmalloc(sizeof(*c) + want);
+		c->size = want;
+	}
+	c->next = a->chunk;
+	c->used = 0;
+	a->chunk = c;
+	return c;
+}
+
 void *arena_alloc(struct arena *a, size_t size)
 {
 	struct arena_chunk *c = a->chunk;
 	void *p;
 
 	size = (size + ARENA_ALIGN - 1) & ~(ARENA_ALIGN - 1);
-	if (!c || c->size - c->used < size) {
-		size_t want = c ? MIN(c->size * 2, ARENA_LARGEST) : ARENA_FIRST;
-
-		want = MAX(want, size);
-		c = xmalloc(sizeof(*c) + want);
-		*c = (struct arena_chunk){ .next = a->chunk, .size = want };
-		a->chunk = c;
-	}
+	if (!c || c->size - c->used < size)
+		c = chunk_for(a, size);
 	p = c->data + c->used;
 	c->used += size;
 	return memset(p, 0, size);
@@ -40,29 +69,35 @@ char *arena_strndup(struct arena *a, const char *s, size_t len)
 
 void arena_reset(struct arena *a)
 {
-	struct arena_chunk *keep = NULL;
+	struct arena_chunk **end = &a->chunk;
 
-	for (struct arena_chunk *c = a->chunk, *next; c; c = next) {
-		next = c->next;
-		if (!keep || c->size > keep->size) {
-			free(keep);
-			keep = c;
-		} else {
-			free(c);
-		}
+	while (*end)
+		end = &(*end)->next;
+	*end = a->spare;
+	a->spare = a->chunk;
+	a->chunk = NULL;
+}
+
+void arena_join(struct arena *to, struct arena *from)
+{
+	struct arena_chunk **end = &from->chunk;
+
+	/* behind the chunk that is being filled */
+	while (*end)
+		end = &(*end)->next;
+	if (to->chunk) {
+		*end = to->chunk->next;
+		to->chunk->next = from->chunk;
+	} else {
+		to->chunk = from->chunk;
 	}
-	if (keep) {
-		keep->next = NULL;
-		keep->used = 0;
-	}
-	a->chunk = keep;
+	from->chunk = NULL;
+	arena_done(from);
 }
 
 void arena_done(struct arena *a)
 {
-	for (struct arena_chunk *c = a->chunk, *next; c; c = next) {
-		next = c->next;
-		free(c);
-	}
-	a->chunk = NULL;
+	chunks_free(a->chunk);
+	chunks_free(a->spare);
+	*a = (struct arena){ 0 };
 }

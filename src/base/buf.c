@@ -38,10 +38,28 @@ void buf_done(struct buf *b)
 	*b = (struct buf){ 0 };
 }
 
-uint64_t span_varint(struct span *s)
+/* Eight bytes are looked at in one: their continuation bits tell how long the varint is. */
+uint64_t span_varint_long(struct span *s)
 {
 	uint64_t v = 0;
 
+	if (span_left(s) >= 8) {
+		uint64_t word, more;
+		unsigned n;
+
+		memcpy(&word, s->p, sizeof(word));
+		more = ~word & 0x8080808080808080u;
+		if (more) {
+			n = (unsigned)__builtin_ctzll(more) / 8 + 1;
+			word &= n == 8 ? UINT64_MAX : (1ull << (8 * n)) - 1;
+			word &= 0x7f7f7f7f7f7f7f7fu;
+			word = (word & 0x007f007f007f007fu) | (word & 0x7f007f007f007f00u) >> 1;
+			word = (word & 0x00003fff00003fffu) | (word & 0x3fff00003fff0000u) >> 2;
+			word = (word & 0x000000000fffffffu) | (word & 0x0fffffff00000000u) >> 4;
+			s->p += n;
+			return word;
+		}
+	}
 	for (unsigned shift = 0; shift < 64 && s->p < s->end; shift += 7) {
 		uint8_t byte = *s->p++;
 
@@ -52,13 +70,6 @@ uint64_t span_varint(struct span *s)
 	s->bad = true;
 	s->p = s->end;
 	return 0;
-}
-
-int64_t span_signed(struct span *s)
-{
-	uint64_t v = span_varint(s);
-
-	return (int64_t)(v >> 1) ^ -(int64_t)(v & 1);
 }
 
 uint8_t span_u8(struct span *s)

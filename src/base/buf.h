@@ -31,8 +31,17 @@ static inline size_t span_left(const struct span *s)
 {
 	return (size_t)(s->end - s->p);
 }
-uint64_t span_varint(struct span *s);
-int64_t span_signed(struct span *s);
+uint64_t span_varint_long(struct span *s);
+static inline uint64_t span_varint(struct span *s)
+{
+	return s->p < s->end && *s->p < 0x80 ? *s->p++ : span_varint_long(s);
+}
+static inline int64_t span_signed(struct span *s)
+{
+	uint64_t v = span_varint(s);
+
+	return (int64_t)(v >> 1) ^ -(int64_t)(v & 1);
+}
 uint8_t span_u8(struct span *s);
 const uint8_t *span_bytes(struct span *s, size_t len); /* NULL and bad if fewer are left */
 const char *span_string(struct span *s, size_t *ret_len, size_t limit);

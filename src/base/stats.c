@@ -37,6 +37,12 @@ static void select_nth(double *x, size_t n, size_t k)
 	}
 }
 
+double stats_select(double *x, size_t n, size_t k)
+{
+	select_nth(x, n, k);
+	return x[k];
+}
+
 double stats_quantile(double *x, size_t n, double q)
 {
 	double at, next, part;

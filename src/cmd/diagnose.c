@@ -55,6 +55,7 @@ static int judge_one(void *user, uint64_t number, struct step *const *steps)
 	return judge_step(user, number, steps);
 }
 
+/* 1: to be joined again, not live. */
 static int judge_all(struct join *j, const struct diagnose_args *args)
 {
 	const struct judge_options options = { args->min_impact };
@@ -67,7 +68,11 @@ static int judge_all(struct join *j, const struct diagnose_args *args)
 		return 0;
 	}
 	judge = judge_new(j->job, &options);
-	status = merge_run(j->merge, judge_one, judge, &error);
+	status = join_steps(j, judge_one, judge, &error);
+	if (status > 0) {
+		judge_free(judge);
+		return status;
+	}
 	if (status < 0)
 		complain("%s", *error.text ? error.text : strerror(-status));
 	else
@@ -173,6 +178,7 @@ int diagnose_main(int argc, char **argv)
 	struct diagnose_args args = { .steps = { -1, -1 }, .min_impact = 0.05 };
 	struct join_options options;
 	struct join join;
+	bool fits;
 	_cleanup_free_ char **paths = NULL;
 	int operands, status = command_line(&diagnose_spec, argc, argv, &args, &operands);
 	size_t n;
@@ -185,11 +191,19 @@ int diagnose_main(int argc, char **argv)
 		status = EXIT_USAGE;
 		goto out;
 	}
-	options = (struct join_options){ args.steps, args.ranks, args.layout, 0 };
+	options = (struct join_options){ args.steps, args.ranks, args.layout, 0, true };
 	join_paths(&join, paths, n, &options);
-	if (!layout_fits(join.job, args.layout)) {
+	fits = layout_fits(join.job, args.layout);
+	status = fits ? judge_all(&join, &args) : 0;
+	if (status > 0) {
+		options.live = false;
+		join_done(&join);
+		join_paths(&join, paths, n, &options);
+		status = judge_all(&join, &args);
+	}
+	if (!fits) {
 		status = EXIT_USAGE;
-	} else if (judge_all(&join, &args) < 0) {
+	} else if (status < 0) {
 		status = EXIT_CANNOT_TELL;
 	} else if (judge_stopped(&join, &args), show(&join, &args, paths, n) < 0) {
 		complain("standard output: %s", strerror(errno));

@@ -2,6 +2,7 @@
 /* join.c - survey -> read on the pool -> fold -> merge, and the lines about what went wrong. */
 #include "cmd/join.h"
 #include "cmd/cmd.h"
+#include "cmd/live.h"
 #include "cmd/records.h"
 #include "cmd/remarks.h"
 #include "base/pool.h"
@@ -50,6 +51,8 @@ struct join_run {
 	struct survey survey;
 	struct slot *slots; /* one an input, and a last one for stdin */
 	size_t n_slots;
+	size_t live; /* the slot that is read live; SIZE_MAX: none */
+	struct error live_error;
 	struct progress progress;
 };
 
@@ -240,6 +243,8 @@ static void read_one(void *user, size_t i)
 	};
 	struct error error = { "" };
 
+	if (i == run->live)
+		return;
 	if (input->kind == INPUT_OTHER && !input->size_bytes)
 		slot_unreadable_dump(slot, input->path);
 	if (input->kind == INPUT_OTHER) {
@@ -252,16 +257,29 @@ static void read_one(void *user, size_t i)
 			    *error.text ? error.text : "cannot be read");
 }
 
+static ssize_t stdin_bytes(void *user, void *buf, size_t len)
+{
+	ssize_t n;
+
+	(void)user;
+	do
+		n = read(STDIN_FILENO, buf, len);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}
+
 static void read_stdin(struct slot *slot)
 {
 	_cleanup_free_ char *bytes = xmalloc(1 << 16);
+	struct input *in = input_of_source(stdin_bytes, NULL);
 	ssize_t n;
 
 	slot->records = records_new(&slot->run->options->steps);
-	while ((n = read(STDIN_FILENO, bytes, 1 << 16)) > 0)
+	while ((n = input_read(in, bytes, 1 << 16)) > 0)
 		if (records_bytes(slot, bytes, (size_t)n) < 0)
 			break;
-	slot_take_records(slot, "-", n < 0 ? strerror(errno) : NULL);
+	slot_take_records(slot, "-", n < 0 ? strerror((int)-n) : input_problem(in));
+	input_free(in);
 }
 
 static void survey_all(struct join_run *run, char *const *paths, size_t n_paths, bool *ret_stdin)
@@ -286,6 +304,25 @@ static void survey_all(struct join_run *run, char *const *paths, size_t n_paths,
 		complain("%s", error.text);
 }
 
+/* Records of one writer and nothing else that has steps: they can be judged as they come. */
+static size_t find_live(const struct join_run *run, bool from_stdin)
+{
+	size_t found = from_stdin ? run->survey.n : SIZE_MAX;
+
+	if (!run->options->live)
+		return SIZE_MAX;
+	for (size_t i = 0; i < run->survey.n; i++) {
+		enum input_kind kind = run->survey.inputs[i].kind;
+
+		if (kind == INPUT_OTHER || kind == INPUT_WITNESS)
+			continue;
+		if (found != SIZE_MAX || kind != INPUT_LKS)
+			return SIZE_MAX;
+		found = i;
+	}
+	return found;
+}
+
 static void read_all(struct join_run *run, bool from_stdin)
 {
 	struct pool_watch watch = { progress_draw, &run->progress, 100 };
@@ -298,11 +335,12 @@ static void read_all(struct join_run *run, bool from_stdin)
 	for (size_t i = 0; i < run->survey.n; i++)
 		if (run->survey.inputs[i].kind != INPUT_OTHER)
 			total += run->survey.inputs[i].size_bytes;
+	run->live = find_live(run, from_stdin);
 	progress_begin(&run->progress, "reading", total);
 	pool_run_watched(run->options->threads, run->survey.n, read_one, run,
 			 progress_wanted(&run->progress) ? &watch : NULL);
 	progress_end(&run->progress);
-	if (from_stdin)
+	if (from_stdin && run->live != run->survey.n)
 		read_stdin(&run->slots[run->survey.n]);
 }
 
@@ -370,6 +408,74 @@ static void part_count(struct part *part, const struct rank_stream *stream)
 		part->stats.skipped[i] += stream->skipped[i];
 }
 
+static const char *live_path(const struct join_run *run)
+{
+	return run->live == run->survey.n ? "-" : run->survey.inputs[run->live].path;
+}
+
+static void report_parts(struct join *j, const struct join_run *run, const bool *wanted)
+{
+	for (size_t i = 0; i < run->n_slots; i++) {
+		if (i == run->live) {
+			j->live_input = j->report.inputs.n;
+			*vec_push(&j->report.inputs) = (struct report_input){
+				.path = arena_strndup(&j->report.arena, live_path(run),
+						      strlen(live_path(run))),
+				.format = "lks",
+				.rank = -1,
+			};
+		}
+		for (size_t k = 0; k < run->slots[i].parts.n; k++) {
+			const struct part *part = &run->slots[i].parts.v[k];
+
+			report_part(&j->report, j->usable ? j->merge : NULL, part,
+				    wanted ? wanted + part->first_key : NULL);
+		}
+	}
+}
+
+/* Why there is nothing to judge, where merge does not say. */
+static void say_nothing_usable(const struct join_options *options, bool any, bool streams,
+			       bool failed, struct error *error)
+{
+	if (any && (options->steps.first >= 0 || options->steps.last >= 0))
+		error_set(error, 0, "none of the steps asked for is in what was given");
+	else if (!any && streams)
+		error_set(error, 0, "none of the ranks asked for is in what was given");
+	else if (!streams)
+		error_set(error, 0, "%s",
+			  failed ? "nothing that was given could be read"
+				 : "nothing in what was given tells of a job: no trace, dump, log, "
+				   "stack or power sample");
+}
+
+/* Opens what can be judged as it comes. A file that cannot is read as any other. */
+static void live_begin(struct join *j, struct join_run *run)
+{
+	const struct live_options options = { run->options->steps, run->options->ranks };
+	size_t i = run->live;
+	struct input *in = NULL;
+
+	if (i == run->survey.n)
+		in = input_of_source(stdin_bytes, NULL);
+	else if (i != SIZE_MAX)
+		input_open(live_path(run), &in, NULL);
+	if (in)
+		j->live =
+		    live_open(in, live_path(run), &options, j->merge, &j->job, &run->live_error);
+	if (i == SIZE_MAX || j->job)
+		return;
+	if (i == run->survey.n) {
+		remarks_add(&run->slots[i].remarks, "-", run->live_error.text);
+		return;
+	}
+	j->live = live_free(j->live);
+	merge_free(j->merge);
+	j->merge = merge_new();
+	run->live = SIZE_MAX;
+	read_one(run, i);
+}
+
 /* Hands the streams to merge, in the order of the survey; then the rows of each are known. */
 static void merge_all(struct join *j, struct join_run *run)
 {
@@ -398,19 +504,13 @@ static void merge_all(struct join *j, struct join_run *run)
 			}
 		}
 	}
-	j->job = any ? merge_job(j->merge, &error) : NULL;
+	if (j->live)
+		error = run->live_error;
+	else
+		j->job = any ? merge_job(j->merge, &error) : NULL;
 	j->usable = j->job != NULL;
-	if (any && !j->usable && (run->options->steps.first >= 0 || run->options->steps.last >= 0))
-		snprintf(error.text, sizeof(error.text),
-			 "none of the steps asked for is in what was given");
-	else if (!any && key)
-		snprintf(error.text, sizeof(error.text),
-			 "none of the ranks asked for is in what was given");
-	else if (!key)
-		snprintf(error.text, sizeof(error.text), "%s",
-			 failed ? "nothing that was given could be read"
-				: "nothing in what was given tells of a job: no trace, dump, log, "
-				  "stack or power sample");
+	if (!j->usable && !j->live)
+		say_nothing_usable(run->options, any, key > 0, failed > 0, &error);
 	if (!j->job) {
 		j->job = &j->nothing;
 		j->report.headline = report_printf(&j->report, "%s", error.text);
@@ -418,13 +518,7 @@ static void merge_all(struct join *j, struct join_run *run)
 	j->report.job = j->job;
 	if (j->usable)
 		j->job->layout_spec = run->options->layout;
-	for (size_t i = 0; i < run->n_slots; i++)
-		for (size_t k = 0; k < run->slots[i].parts.n; k++) {
-			const struct part *part = &run->slots[i].parts.v[k];
-
-			report_part(&j->report, j->usable ? j->merge : NULL, part,
-				    wanted.n ? wanted.v + part->first_key : NULL);
-		}
+	report_parts(j, run, wanted.v);
 	free(wanted.v);
 }
 
@@ -505,11 +599,63 @@ void join_paths(struct join *j, char *const *paths, size_t n_paths,
 	raise_descriptor_limit();
 	survey_all(&run, paths, n_paths, &from_stdin);
 	read_all(&run, from_stdin);
+	live_begin(j, &run);
 	say_lines(&run);
 	merge_all(j, &run);
 	scene_all(j, &run);
 	take_warnings(j);
 	run_done(&run);
+}
+
+/* What there is to say of the live input, now that it was read to its end. */
+static void live_report(struct join *j)
+{
+	struct report_input *in = &j->report.inputs.v[j->live_input];
+	struct live_stats stats = live_stats(j->live);
+	_cleanup_free_ char *clean = clean_text(in->path);
+
+	in->steps = stats.steps;
+	in->events = stats.read.events;
+	in->bytes = stats.read.bytes;
+	memcpy(in->skipped, stats.read.skipped, sizeof(in->skipped));
+	for (size_t i = 0; i < live_ranks(j->live); i++) {
+		uint32_t row = live_row(j->live, i);
+
+		if (row == NO_ID)
+			continue;
+		*vec_push(&in->rows) = row;
+		in->kernels += j->job->ranks[row].kernels;
+		in->collectives += j->job->ranks[row].collectives;
+	}
+	if (*stats.problem)
+		complain("%s: %s", clean, stats.problem);
+	if (j->usable && !stats.steps)
+		j->report.headline =
+		    report_printf(&j->report, "none of the steps asked for is in what was given");
+	if (stats.late)
+		complain("%s: left out %" PRIu64 " records that came more than two steps late",
+			 clean, stats.late);
+	if (stats.unknown)
+		complain("%s: left out %" PRIu64
+			 " records of ranks that joined after the first step",
+			 clean, stats.unknown);
+}
+
+int join_steps(struct join *j, merge_step_fn fn, void *user, struct error *reterr)
+{
+	bool again;
+	int status;
+
+	if (!j->live)
+		return merge_run(j->merge, fn, user, reterr);
+	status = live_run(j->live, fn, user, reterr);
+	if (status < 0)
+		return status;
+	again =
+	    !live_stats(j->live).in_order && strcmp(j->report.inputs.v[j->live_input].path, "-");
+	if (!again)
+		live_report(j);
+	return again;
 }
 
 void join_done(struct join *j)
@@ -523,6 +669,7 @@ void join_done(struct join *j)
 	}
 	free(j->parts.v);
 	j->standings = standings_free(j->standings);
+	live_free(j->live);
 	job_done(&j->nothing);
 	j->merge = merge_free(j->merge);
 }

@@ -16,10 +16,13 @@ struct join_options {
 	struct option_ranks ranks; /* n == 0: all */
 	const char *layout;	   /* NULL: find out */
 	unsigned threads;	   /* 0: one a CPU */
+	bool live;		   /* records of one writer alone need not be kept: see live.h */
 };
 
 struct join {
 	struct merge *merge;
+	struct live *live;    /* the steps come from here, once; NULL: from merge */
+	size_t live_input;    /* of report.inputs */
 	struct job *job;      /* owned by merge; an empty one if nothing was usable */
 	struct report report; /* job, inputs and assumed are filled */
 	bool usable;	      /* there are steps */
@@ -35,4 +38,7 @@ struct join {
  */
 void join_paths(struct join *j, char *const *paths, size_t n_paths,
 		const struct join_options *options);
+/* The steps of all ranks, in order of their number. 1: a live file turned out not to be in order,
+   and is to be joined again with live off: what was given is of no use. */
+int join_steps(struct join *j, merge_step_fn fn, void *user, struct error *reterr);
 void join_done(struct join *j);

@@ -28,36 +28,33 @@ struct records {
 	struct error error;
 };
 
-static uint32_t rank_name(struct records *r, struct record_rank *rank, uint32_t id)
-{
-	return id == NO_ID ? NO_ID
-			   : intern(&rank->stream.names, intern_get(&r->names, id),
-				    intern_len(&r->names, id));
-}
-
 static void *arena_copy(struct arena *arena, const void *p, size_t size)
 {
 	return size ? memcpy(arena_alloc(arena, size), p, size) : NULL;
 }
 
-/* A head came: the rank's stream begins, or its head is replaced by a later one. */
-static void rank_take_head(struct records *r, struct record_rank *rank,
-			   const struct rank_info *info)
+static uint32_t head_name(struct rank_stream *stream, const struct intern *names, uint32_t id)
 {
-	struct rank_stream *stream = &rank->stream;
+	return id == NO_ID ? NO_ID
+			   : intern(&stream->names, intern_get(names, id), intern_len(names, id));
+}
+
+void records_take_head(struct rank_stream *stream, const struct intern *names,
+		       const struct rank_info *info)
+{
 	struct rank_info *own = &stream->info;
 
 	*own = *info;
-	own->host = rank_name(r, rank, info->host);
-	own->gpu_name = rank_name(r, rank, info->gpu_name);
-	own->backend = rank_name(r, rank, info->backend);
+	own->host = head_name(stream, names, info->host);
+	own->gpu_name = head_name(stream, names, info->gpu_name);
+	own->backend = head_name(stream, names, info->backend);
 	own->groups =
 	    arena_copy(&stream->arena, info->groups, info->n_groups * sizeof(*info->groups));
 	for (uint32_t g = 0; g < info->n_groups; g++) {
 		struct rank_group *group = &own->groups[g];
 
-		group->name = rank_name(r, rank, group->name);
-		group->desc = rank_name(r, rank, group->desc);
+		group->name = head_name(stream, names, group->name);
+		group->desc = head_name(stream, names, group->desc);
 		if (group->ranks)
 			group->ranks = arena_copy(&stream->arena, group->ranks,
 						  group->n_ranks * sizeof(*group->ranks));
@@ -81,11 +78,12 @@ static struct record_rank *rank_find(struct records *r, const struct rank_info *
 	return NULL;
 }
 
-static int records_rank(void *user, const struct rank_info *info)
+static int records_rank(void *user, uint64_t row, const struct rank_info *info)
 {
 	struct records *r = user;
 	struct record_rank *rank = NULL;
 
+	(void)row;
 	/* heads lie in order of rank: what is beyond the last one need not be looked for */
 	if (info->rank <= r->highest)
 		rank = rank_find(r, info);
@@ -95,7 +93,7 @@ static int records_rank(void *user, const struct rank_info *info)
 		*rank = (struct record_rank){ 0 };
 		spool_init(&rank->stream.steps, r->ranks.n <= FEW_RANKS ? MEMORY_OF_FEW : SIZE_MAX);
 	}
-	rank_take_head(r, rank, info);
+	records_take_head(&rank->stream, &r->names, info);
 	return 0;
 }
 
@@ -106,18 +104,20 @@ static struct step step_renamed(struct records *r, struct record_rank *rank, str
 {
 	struct step own = *step;
 
-	own.host_what = rank_name(r, rank, step->host_what);
+	own.host_what = head_name(&rank->stream, &r->names, step->host_what);
 	own.phases = arena_copy(arena, step->phases, step->n_phases * sizeof(*step->phases));
 	own.kernels = arena_copy(arena, step->kernels, step->n_kernels * sizeof(*step->kernels));
 	own.n_phases = own.n_kernels = 0;
 	for (uint32_t i = 0; i < step->n_phases; i++) {
 		own.phases[own.n_phases] = step->phases[i];
-		own.phases[own.n_phases].name = rank_name(r, rank, step->phases[i].name);
+		own.phases[own.n_phases].name =
+		    head_name(&rank->stream, &r->names, step->phases[i].name);
 		own.n_phases += step->phases[i].name != NO_ID;
 	}
 	for (uint32_t i = 0; i < step->n_kernels; i++) {
 		own.kernels[own.n_kernels] = step->kernels[i];
-		own.kernels[own.n_kernels].name = rank_name(r, rank, step->kernels[i].name);
+		own.kernels[own.n_kernels].name =
+		    head_name(&rank->stream, &r->names, step->kernels[i].name);
 		own.n_kernels += step->kernels[i].name != NO_ID;
 	}
 	return own;

@@ -15,3 +15,6 @@ int records_feed(struct records *r, const void *bytes, size_t len);
 int records_end(struct records *r, struct rank_stream **ret, size_t *ret_n,
 		struct read_stats *ret_stats, struct error *reterr);
 struct records *records_free(struct records *r); /* NULL is fine; returns NULL */
+/* The head of a rank, its names out of those of the file; a later head replaces an earlier one. */
+void records_take_head(struct rank_stream *stream, const struct intern *names,
+		       const struct rank_info *info);

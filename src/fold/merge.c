@@ -187,15 +187,10 @@ static void settle_steps(struct merge *m)
 	}
 }
 
-struct job *merge_job(struct merge *m, struct error *reterr)
+static struct job *job_settled(struct merge *m, struct error *reterr)
 {
 	struct job *job = &m->job;
 
-	if (m->sources.n)
-		qsort(m->sources.v, m->sources.n, sizeof(*m->sources.v), source_order);
-	for (size_t i = 0; i < m->sources.n; i++)
-		source_index(&m->sources.v[i]);
-	merge_settle(m);
 	names_settle(m);
 	settle_rows(m);
 	if (!job->n_ranks) {
@@ -210,7 +205,25 @@ struct job *merge_job(struct merge *m, struct error *reterr)
 	return job;
 }
 
-uint32_t merge_row_of(const struct merge *m, uint64_t key)
+struct job *merge_job(struct merge *m, struct error *reterr)
+{
+	if (m->sources.n)
+		qsort(m->sources.v, m->sources.n, sizeof(*m->sources.v), source_order);
+	for (size_t i = 0; i < m->sources.n; i++)
+		source_index(&m->sources.v[i]);
+	merge_settle(m);
+	return job_settled(m, reterr);
+}
+
+struct job *merge_job_live(struct merge *m, struct error *reterr)
+{
+	if (m->sources.n)
+		qsort(m->sources.v, m->sources.n, sizeof(*m->sources.v), source_order);
+	merge_settle_world(m);
+	return job_settled(m, reterr);
+}
+
+static const struct source *source_of(const struct merge *m, uint64_t key)
 {
 	size_t low = 0, high = m->sources.n;
 
@@ -222,7 +235,29 @@ uint32_t merge_row_of(const struct merge *m, uint64_t key)
 		else
 			high = middle;
 	}
-	return low < m->sources.n && m->sources.v[low].key == key ? m->sources.v[low].row : NO_ID;
+	return low < m->sources.n && m->sources.v[low].key == key ? &m->sources.v[low] : NULL;
+}
+
+bool merge_live_step(const struct merge *m, uint64_t key, struct step *step)
+{
+	const struct source *s = source_of(m, key);
+
+	if (!s || !kept(s))
+		return false;
+	step->rank_row = s->row;
+	for (uint32_t i = 0; i < step->n_comms; i++) {
+		if (step->comms[i].group >= s->s.info.n_groups)
+			return false;
+		step->comms[i].group = s->groups[step->comms[i].group];
+	}
+	return true;
+}
+
+uint32_t merge_row_of(const struct merge *m, uint64_t key)
+{
+	const struct source *s = source_of(m, key);
+
+	return s ? s->row : NO_ID;
 }
 
 static int source_decode(struct merge *m, struct source *s, struct step *ret, struct error *reterr)

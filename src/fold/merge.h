@@ -15,8 +15,6 @@ struct merge *merge_new(void);
    Several streams of one rank with different steps are one rank; the same step again is dropped and
    counted. */
 void merge_add(struct merge *m, uint64_t key, const char *path, struct rank_stream *stream);
-/* A step record that did not come from a trace (from .lks): names in `names`. */
-
 /* After the last merge_add: the job. Warnings are one line each, for stderr and the report. */
 struct job *merge_job(struct merge *m, struct error *reterr); /* NULL: nothing usable; owned by m */
 size_t merge_warnings(const struct merge *m, const char *const **ret);
@@ -28,3 +26,12 @@ uint32_t merge_row_of(const struct merge *m, uint64_t key);
 typedef int (*merge_step_fn)(void *user, uint64_t number, struct step *const *steps);
 int merge_run(struct merge *m, merge_step_fn fn, void *user, struct error *reterr);
 struct merge *merge_free(struct merge *m);
+
+/*
+ * Live: the heads of one writer's ranks are known and their steps are yet to come (the streams are
+ * empty). Afterwards the names in *job may be added to.
+ */
+struct job *merge_job_live(struct merge *m, struct error *reterr);
+/* Makes a step of that stream one of the job's: its row and groups. The names are the caller's.
+   false: the stream was left out, or a group is not one of its head's. */
+bool merge_live_step(const struct merge *m, uint64_t key, struct step *step);

@@ -41,6 +41,8 @@ struct merge {
 };
 /* Says of each source whether it stays (left), and why not in warnings; job.world_size. */
 void merge_settle(struct merge *m);
+/* The same where the ranks are of one writer and have no steps yet. */
+void merge_settle_world(struct merge *m);
 /* Fills ranks[].groups of the job's rows, sources[].groups, and the job's groups. */
 void merge_groups(struct merge *m);
 uint32_t merge_name(const struct source *s, uint32_t id);

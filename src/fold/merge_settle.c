@@ -459,9 +459,19 @@ static void say(struct merge *m, enum left_out left, const char *what)
 		    xasprintf("left out %zu %s %s: %s", n, n == 1 ? "file" : "files", what, files);
 }
 
+static void say_world(struct merge *m)
+{
+	_cleanup_free_ char *world =
+	    xasprintf("of another job (the one looked at has %" PRId64 " ranks, they another "
+		      "number)",
+		      m->job.world_size);
+
+	say(m, LEFT_OTHER_WORLD, world);
+}
+
 void merge_settle(struct merge *m)
 {
-	_cleanup_free_ char *world = NULL, *runs = NULL, *of_runs = NULL;
+	_cleanup_free_ char *runs = NULL, *of_runs = NULL;
 
 	for (size_t i = 0; i < m->sources.n; i++)
 		if (!m->sources.v[i].n_steps)
@@ -469,13 +479,16 @@ void merge_settle(struct merge *m)
 	settle_world(m);
 	settle_doubles(m);
 	runs = settle_runs(m);
-	world = xasprintf("of another job (the one looked at has %" PRId64 " ranks, they another "
-			  "number)",
-			  m->job.world_size);
 	of_runs = xasprintf("of %s", runs ? runs : "");
 	say(m, LEFT_NO_STEPS, "with no step to look at");
-	say(m, LEFT_OTHER_WORLD, world);
+	say_world(m);
 	say(m, LEFT_OTHER_RUN, of_runs);
 	say(m, LEFT_COPY, "copied from another");
 	say(m, LEFT_DOUBLED, "of a rank that another file has at the same time and steps");
+}
+
+void merge_settle_world(struct merge *m)
+{
+	settle_world(m);
+	say_world(m);
 }

@@ -21,7 +21,7 @@ struct judge *judge_new(struct job *job, const struct judge_options *options)
 	struct judge *j = xcalloc(1, sizeof(*j));
 	uint32_t n = MAX(job->n_ranks, 1u);
 
-	j->job = job;
+	j->job = j->past.job = job;
 	j->options = *options;
 	j->n_rows = job->n_ranks;
 	j->history = MAX(MIN(POINTS_MAX / n, HISTORY_MAX), HISTORY_MIN);
@@ -44,11 +44,46 @@ struct judge *judge_new(struct job *job, const struct judge_options *options)
 	return j;
 }
 
-/* Forgets the older half of the history. */
+/* Steps of ranks are listed as long as there is room for all of them. */
+static void forget_report_steps(struct judge *j, uint32_t keep)
+{
+	if ((j->dropped_steps + j->n_steps) * j->n_rows <= POINTS_MAX)
+		return;
+	for (uint32_t row = 0; row < j->n_rows; row++) {
+		struct report_rank *r = &j->ranks[row];
+		size_t n = MIN(r->steps.n, (size_t)keep);
+
+		memmove(r->steps.v, r->steps.v + (r->steps.n - n), n * sizeof(*r->steps.v));
+		r->steps.n = n;
+	}
+}
+
+/* Of operations that few steps have: those steps are gone. */
+static void forget_ops(struct judge *j, uint64_t first_kept)
+{
+	for (size_t i = 0; i < j->ops.n; i++) {
+		struct op_seen *o = &j->ops.v[i];
+		uint32_t known = MIN(o->steps, OP_MOMENTS), n = 0;
+		uint64_t at[OP_MOMENTS];
+
+		for (uint32_t k = o->steps - known; k < o->steps; k++)
+			if (o->at[k % OP_MOMENTS] >= first_kept)
+				at[n++] = o->at[k % OP_MOMENTS];
+		if (n == OP_MOMENTS) /* many steps have it */
+			continue;
+		memcpy(o->at, at, n * sizeof(*at));
+		o->steps = n;
+	}
+}
+
+/* Forgets the older half of the history, once it was judged. */
 static void forget(struct judge *j)
 {
 	uint32_t half = j->history / 2, keep = j->n_steps - half;
 
+	past_take(j);
+	forget_report_steps(j, keep);
+	forget_ops(j, j->moments[half].number);
 	for (uint32_t t = 0; t < half; t++)
 		if (j->moments[t].replay) {
 			j->replay_bytes -= j->moments[t].replay->bytes;
@@ -169,33 +204,38 @@ static struct waited *waited_of(struct judge *j, const struct paired *in)
 
 /* Who came last and who waited: the last to arrive has the shortest duration, the others' extra is
  * waiting. */
-static void take_waits(struct judge *j, const struct pairing *p, struct step *const *steps,
-		       uint32_t t)
+static void take_waits(struct judge *j, struct pairing *p, struct step *const *steps, uint32_t t)
 {
 	double least = fmax(ARRIVAL_LEAST_NS, ARRIVAL_SCATTERS * p->scatter);
 
 	for (size_t i = 0; i < p->insts.n; i++) {
-		const struct paired *in = &p->insts.v[i];
-		struct waited *waited;
-		uint32_t last = NO_ID;
-		double sum = 0;
+		struct paired *in = &p->insts.v[i];
+		bool apart = in->together && !in->broken && in->members >= 2 &&
+			     in->longest - in->shortest >= least;
 
-		if (!in->together || in->broken || in->members < 2 ||
-		    in->longest - in->shortest < least)
-			continue;
-		for (uint32_t k = 0; k < in->members; k++) {
-			const struct paired_member *m = &p->members.v[in->first_member + k];
-			double d = coll_ns(&steps[m->row]->colls[m->coll]);
+		in->waited = apart ? 0 : -1;
+		in->last_row = NO_ID;
+	}
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		for (uint32_t i = 0; steps[row] && i < steps[row]->n_colls; i++) {
+			struct paired *in = &p->insts.v[p->inst_of[row][i]];
+			double d = coll_ns(&steps[row]->colls[i]);
 
-			sum += d - in->shortest;
-			j->ranks[m->row].wait_ns += (int64_t)(d - in->shortest);
+			if (in->waited < 0)
+				continue;
+			in->waited += d - in->shortest;
+			j->ranks[row].wait_ns += (int64_t)(d - in->shortest);
 			if (d <= in->shortest)
-				last = m->row;
+				in->last_row = row;
 		}
-		j->ranks[last].arrived_last++;
-		j->caused[last] += sum;
-		waited = waited_of(j, in);
-		waited->ns[t] += (float)sum;
+	for (size_t i = 0; i < p->insts.n; i++) {
+		const struct paired *in = &p->insts.v[i];
+
+		if (in->waited < 0)
+			continue;
+		j->ranks[in->last_row].arrived_last++;
+		j->caused[in->last_row] += in->waited;
+		waited_of(j, in)->ns[t] += (float)in->waited;
 	}
 }
 
@@ -229,7 +269,7 @@ static void take_details(struct judge *j, struct step *const *steps, uint32_t t)
 
 int judge_step(struct judge *j, uint64_t number, struct step *const *steps)
 {
-	struct pairing p;
+	struct pairing *p = &j->pairing;
 	struct moment *m;
 	uint32_t t;
 
@@ -245,10 +285,10 @@ int judge_step(struct judge *j, uint64_t number, struct step *const *steps)
 		roles_find(j, steps);
 	j->n_steps++;
 	take_ops(j, steps, number);
-	pair_step(j, steps, &p);
-	take_waits(j, &p, steps, t);
-	m->replay = replay_build(j, steps, &p);
-	link_step(j, &p, m->replay, t);
+	pair_step(j, steps, p);
+	take_waits(j, p, steps, t);
+	m->replay = replay_build(j, steps, p);
+	link_step(j, p, m->replay, t);
 	for (uint32_t row = 0; row < j->n_rows && !t; row++)
 		if (steps[row])
 			point_of(j, row, t)->part[BLAME_LATE] = (float)m->replay->late[row];
@@ -261,7 +301,6 @@ int judge_step(struct judge *j, uint64_t number, struct step *const *steps)
 		}
 	kernel_step(j, steps, t);
 	take_details(j, steps, t);
-	pair_done(&p);
 	return 0;
 }
 
@@ -328,11 +367,14 @@ int judge_finish(struct judge *j, struct report *report)
 	report->verdict = j->n_steps ? VERDICT_HEALTHY : VERDICT_INSUFFICIENT;
 	if (j->dropped_steps)
 		*vec_push(&report->assumed) =
-		    report_printf(report, "only the last %u of %" PRIu64 " steps are judged",
-				  j->n_steps, j->dropped_steps + j->n_steps);
+		    report_printf(report,
+				  "%" PRIu64 " steps are more than can be looked at together: they "
+				  "were judged %u at a time",
+				  j->dropped_steps + j->n_steps, j->history);
 	if (j->n_steps) {
 		say_what_is_missing(j, report);
 		job_findings(j, report);
+		past_report(j, report);
 	}
 	if (report->findings.n)
 		qsort(report->findings.v, report->findings.n, sizeof(*report->findings.v),
@@ -350,6 +392,7 @@ struct judge *judge_free(struct judge *j)
 {
 	if (!j)
 		return NULL;
+	pair_done(&j->pairing);
 	for (uint32_t t = 0; t < j->n_steps; t++)
 		replay_free(j->moments[t].replay);
 	for (uint32_t k = 0; k < j->n_kernels; k++) {
@@ -370,6 +413,7 @@ struct judge *judge_free(struct judge *j)
 		free(j->entries.v[i].rows.v);
 		free(j->entries.v[i].units.v);
 	}
+	report_done(&j->past);
 	intern_done(&j->link_ids);
 	free(j->entries.v);
 	free(j->links.v);

@@ -63,7 +63,6 @@ struct replay {
 	uint32_t *first;      /* [n_rows + 1] into events */
 	uint32_t *first_coll; /* [n_rows + 1] into inst_of */
 	uint32_t *inst_of;    /* [n_colls] which collective a row's slot is */
-	uint32_t *slot_of;    /* [n_colls] while it is built: slot of a row's collective */
 	uint64_t *kinds;      /* [n_rows] hash of a row's kinds of collectives */
 	double *late;	      /* [n_rows] how much later than the first the row entered the step */
 	double *end;	      /* [n_rows] own time at the step's end; < 0: absent */
@@ -79,27 +78,52 @@ struct what_if {
 	const double *scale; /* [row] own time times this; NULL: 1 */
 };
 
-/* A collective as all its members saw it. */
+/* A collective as all its members saw it. The first five hold in all steps that are paired alike.
+ */
 struct paired {
 	uint32_t group; /* row of job groups */
 	enum comm_op op;
-	uint64_t bytes;
 	uint32_t members, first_member; /* into pairing.members */
-	double shortest, longest;	/* durations */
 	bool together;			/* members leave together */
-	bool broken;			/* members contradict each other: not used */
+	bool odd;			/* numbered twice, or called differently: not used */
+	bool broken;			/* odd, or members contradict each other: not used */
+	uint32_t known;			/* members whose clocks are known */
+	uint32_t last_row;		/* that was looked at */
+	uint64_t bytes;
+	double shortest, longest;		/* durations */
+	double last_start, first_end, last_end; /* by the clock of all */
+	double waited;				/* by all members together */
 };
 struct paired_member {
 	uint32_t row;
 	uint32_t coll; /* of the row's step */
 };
+/* Kept from step to step: a step of the same shape is paired as the one before. */
 struct pairing {
+	uint64_t *shape; /* [row] what its pairing depends on; NULL: nothing was paired yet */
+	bool once;	 /* by its times: of no use for another step */
+	bool orphans;	 /* a collective has one member that is not alone in its group */
+	bool loose;	 /* a send or receive has */
 	VEC(struct paired) insts;
 	VEC(struct paired_member) members;
 	uint32_t **inst_of; /* [row][coll] -> insts */
+	int64_t base_ns;    /* the earliest start of a row */
 	double *offset;	    /* [row] clock against row 0's clock; NAN: not connected */
 	double scatter;	    /* of ends within a collective, median of the step, ns */
-	struct arena arena;
+	struct arena arena; /* of what is made anew with the pairing */
+
+	struct hop *hops; /* slow_clock.c; NULL: not planned */
+	struct meeting *meetings;
+	size_t n_hops, most_meetings;
+	double *spreads;
+	size_t spreads_cap;
+
+	uint32_t **slot_of; /* slow_replay.c: [row][coll]; NULL: not known */
+	uint64_t *kinds;    /* [row] hash of its kinds of collectives */
+
+	struct link_sample *samples; /* slow_link.c, in order of kind and unit; NULL: not known */
+	size_t n_samples;
+	uint64_t samples_bytes; /* hash over what was moved */
 };
 
 /* A group, or a pair that sends and receives: its transfer times against those of its like. */
@@ -188,6 +212,7 @@ struct judge {
 	struct job *job;
 	struct judge_options options;
 	uint32_t n_rows;
+	struct pairing pairing; /* of the step that came last */
 
 	uint32_t *role; /* [row] ranks that should look alike */
 	uint32_t n_roles;
@@ -218,7 +243,10 @@ struct judge {
 	VEC(struct op_seen) ops;
 	uint32_t *op_slots; /* [2 * OPS_MAX] row of ops + 1, by key */
 
-	/* filled by judge_finish */
+	struct report past; /* findings in steps that were forgotten */
+	bool more_to_come;  /* these are not the last steps */
+
+	/* filled by job_findings */
 	float *ref; /* [role * history + step][BLAMES + 1]: what peers needed; last: own */
 	double sigma[BLAMES];
 	VEC(struct entry) entries;
@@ -251,18 +279,27 @@ int by_row(const void *a, const void *b); /* for qsort of rows */
 void roles_find(struct judge *j, struct step *const *steps);
 void nodes_find(struct judge *j);
 /* slow_pair.c */
-void pair_step(struct judge *j, struct step *const *steps, struct pairing *ret);
+void pair_step(struct judge *j, struct step *const *steps, struct pairing *p);
 void pair_done(struct pairing *p);
+/* slow_clock.c */
+#define OVERLAP_SLACK_NS 50e3 /* clocks drift inside a step, and time stamps are rounded */
+void clock_offsets(const struct judge *j, struct step *const *steps, struct pairing *p);
+/* The scatter of ends within a collective; then those whose members were never in it at one time.
+ */
+void clock_contradictions(struct judge *j, struct pairing *p);
 /* slow_replay.c */
-struct replay *replay_build(struct judge *j, struct step *const *steps, const struct pairing *p);
+struct replay *replay_build(struct judge *j, struct step *const *steps, struct pairing *p);
 /* The length of step t under an assumption. */
 double replay_run(const struct judge *j, const struct replay *r, uint32_t t,
 		  const struct what_if *w);
 void replay_free(struct replay *r);
 /* slow_link.c */
 /* Notes the transfers of a step, and in its replay what they would be at their peers' speed. */
-void link_step(struct judge *j, const struct pairing *p, struct replay *r, uint32_t t);
+void link_step(struct judge *j, struct pairing *p, struct replay *r, uint32_t t);
 void link_entries(struct judge *j);
+/* slow_pin.c */
+/* Fills e->rows with whom the slow units point to, and e->strength; nobody if several fit alike. */
+void link_pin(struct judge *j, struct entry *e, const bool *slow, const bool *compared);
 /* slow_kernel.c */
 void kernel_step(struct judge *j, struct step *const *steps, uint32_t t);
 void kernel_details(struct judge *j, struct step *const *steps, uint32_t row, const uint32_t *peers,
@@ -281,9 +318,16 @@ bool late_entry(struct judge *j, struct entry *ret);
 /* slow_job.c */
 void job_set_aside(struct judge *j);
 void job_findings(struct judge *j, struct report *report);
+/* slow_past.c */
+void past_take(struct judge *j); /* what is found in the history as it stands */
+void past_report(struct judge *j, struct report *report);
+/* Where a fault began that was there in the first step of the history already; -1: there, or it
+   was not seen before. */
+int64_t past_start(const struct judge *j, const struct entry *e);
 /* slow_impact.c */
 void entry_impact(struct judge *j, struct entry *e);
 bool work_takes_turns(const struct judge *j);
+void drop_restless(struct judge *j);
 bool imbalance_of_work(struct judge *j, struct entry *ret);
 bool imbalance_of_stages(struct judge *j, struct entry *ret);
 /* slow_report.c */

@@ -17,6 +17,8 @@
 #define CHANCE	       1.3  /* times the largest of so many normal ones */
 #define UNSTEADY       0.2  /* how much the excess of a slow machine may vary */
 #define UNSTEADY_CPU   0.5  /* the same where CPUs are shared */
+#define STANDS_STEPS   8u   /* in a row, on the mean, ..*/
+#define STANDS_SIGMAS  5.0  /* .. so far out: a machine's, whatever else varies */
 #define NOISY	       0.08 /* of the work, as noise: machines do not vary so much, work does */
 #define NOISY_CPU      0.4
 
@@ -103,6 +105,24 @@ void entry_impact(struct judge *j, struct entry *e)
 	for_all_steps(j, e);
 }
 
+/* A slow machine that stands out on its own: for a while, by the same factor, far from all noise.
+ */
+static bool stands_out(const struct judge *j, const struct entry *e)
+{
+	return e->blame == BLAME_COMPUTE && e->cause != CAUSE_COMM_LINK &&
+	       e->n_on >= STANDS_STEPS * MAX(e->windows, 1u) &&
+	       e->unsteady <= (j->job->cpu_job ? UNSTEADY_CPU : UNSTEADY) &&
+	       e->mean_ns > STANDS_SIGMAS * j->sigma[BLAME_COMPUTE];
+}
+
+/* Steps in which such a machine is slow say nothing of how work is spread. */
+static void note_stood_out(const struct judge *j, bool *steps)
+{
+	for (size_t i = 0; i < j->entries.n; i++)
+		for (uint32_t t = 0; t < j->n_steps && stands_out(j, &j->entries.v[i]); t++)
+			steps[t] |= j->entries.v[i].on[t];
+}
+
 static double work_excess(const struct judge *j, uint32_t row, uint32_t t)
 {
 	const struct point *p = point_of(j, row, t);
@@ -118,13 +138,17 @@ static double share_of_most_loaded(const struct judge *j, struct entry *e)
 {
 	_cleanup_free_ double *share = xcalloc(j->n_rows + 1, sizeof(*share));
 	_cleanup_free_ bool *top = xcalloc(j->n_rows + 1, 1);
+	_cleanup_free_ bool *stood = xcalloc(j->n_steps + 1, 1);
 	double spread = 0, best = 0;
+
+	note_stood_out(j, stood);
 
 	for (uint32_t t = 0; t < j->n_steps; t++) {
 		double most = 0;
 		uint32_t who = NO_ID;
 
-		for (uint32_t row = 0; row < j->n_rows && !j->moments[t].set_aside; row++)
+		for (uint32_t row = 0; row < j->n_rows && !j->moments[t].set_aside && !stood[t];
+		     row++)
 			if (work_excess(j, row, t) > most) {
 				most = work_excess(j, row, t);
 				who = row;
@@ -214,6 +238,22 @@ static bool is_chance(const struct judge *j, const struct entry *e)
 		}
 	return n && sigma < 0.5 * NOISY * base / n &&
 	       e->mean_ns < CHANCE * sqrt(2 * log(MAX(j->n_rows, 2u))) * sigma;
+}
+
+/* Entries that are only the restless part of uneven work go. */
+void drop_restless(struct judge *j)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < j->entries.n; i++) {
+		struct entry *e = &j->entries.v[i];
+
+		if (e->blame == BLAME_COMPUTE && e->cause != CAUSE_COMM_LINK && !stands_out(j, e))
+			free(e->rows.v);
+		else
+			j->entries.v[n++] = *e;
+	}
+	j->entries.n = n;
 }
 
 /* Rank by rank and step by step somebody else has more to do. */

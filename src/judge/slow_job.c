@@ -25,6 +25,8 @@ void job_set_aside(struct judge *j)
 	_cleanup_free_ double *own = xcalloc(j->n_steps + 1, sizeof(*own));
 	double usual;
 
+	if (j->dropped_steps) /* the beginning is long past */
+		return;
 	for (uint32_t t = 0; t < j->n_steps; t++) {
 		size_t n = 0;
 
@@ -280,24 +282,6 @@ static void report_spikes(struct judge *j, struct report *report, const bool *ex
 		e.blame = BLAME_SAVE;
 	}
 	entry_report(j, report, &e);
-}
-
-/* Entries that are only the restless part of uneven work: too few steps, and not most of the loss.
- */
-static void drop_restless(struct judge *j)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < j->entries.n; i++) {
-		struct entry *e = &j->entries.v[i];
-
-		if (e->blame == BLAME_COMPUTE && e->cause != CAUSE_COMM_LINK) {
-			free(e->rows.v);
-			continue;
-		}
-		j->entries.v[n++] = *e;
-	}
-	j->entries.n = n;
 }
 
 static void report_entries(struct judge *j, struct report *report, bool *explained, bool *data,

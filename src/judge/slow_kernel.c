@@ -16,21 +16,14 @@
 #define REGRESSION_MIN 1.1   /* after over before */
 #define DETAILS_MAX    64u
 
+/* All streams of one kernel name on one row. */
 struct sample {
-	uint32_t name, row;
-	float mean, sum;
+	uint32_t row;
+	float count, sum;
 };
 
-static int by_name(const void *a, const void *b)
-{
-	const struct sample *x = a, *y = b;
-
-	if (x->name != y->name)
-		return x->name < y->name ? -1 : 1;
-	return x->row < y->row ? -1 : x->row > y->row;
-}
-
-static struct kernel_line *line_of(struct judge *j, uint32_t name)
+/* Nothing is done where there are too many names already. */
+static void line_of(struct judge *j, uint32_t name)
 {
 	uint32_t old = j->kernel_of_name_n;
 
@@ -45,62 +38,89 @@ static struct kernel_line *line_of(struct judge *j, uint32_t name)
 		struct kernel_line *k;
 
 		if (j->n_kernels == KERNELS_MAX)
-			return NULL;
+			return;
 		k = &j->kernels[j->n_kernels];
 		k->name = name;
 		k->typical = xcalloc(j->history, sizeof(*k->typical));
 		k->total = xcalloc(j->history, sizeof(*k->total));
 		j->kernel_of_name[name] = j->n_kernels++;
 	}
-	return &j->kernels[j->kernel_of_name[name]];
 }
 
-/* All streams of one kernel name on a row are one sample. */
-static size_t take_samples(const struct judge *j, struct step *const *steps, struct sample **ret)
+/* Gives each name of the step its line, in order of names; returns how many samples there are at
+   most. */
+static size_t take_names(struct judge *j, struct step *const *steps)
 {
-	VEC(struct sample) all = { 0 };
+	uint32_t n_names = j->job->names.n;
+	_cleanup_free_ bool *seen = xcalloc(n_names + 1, 1);
 	size_t n = 0;
 
 	for (uint32_t row = 0; row < j->n_rows; row++)
-		for (uint32_t i = 0; steps[row] && i < steps[row]->n_kernels; i++) {
-			const struct step_kernel *k = &steps[row]->kernels[i];
-
-			*vec_push(&all) =
-			    (struct sample){ k->name, row, (float)k->count, (float)k->sum_ns };
-		}
-	if (all.n)
-		qsort(all.v, all.n, sizeof(*all.v), by_name);
-	for (size_t i = 0; i < all.n; i++) {
-		if (n && all.v[n - 1].name == all.v[i].name && all.v[n - 1].row == all.v[i].row) {
-			all.v[n - 1].mean += all.v[i].mean;
-			all.v[n - 1].sum += all.v[i].sum;
-		} else {
-			all.v[n++] = all.v[i];
-		}
-	}
-	for (size_t i = 0; i < n; i++)
-		all.v[i].mean = all.v[i].mean > 0 ? all.v[i].sum / all.v[i].mean : 0;
-	*ret = all.v;
+		for (uint32_t i = 0; steps[row] && i < steps[row]->n_kernels; i++, n++)
+			if (steps[row]->kernels[i].name < n_names)
+				seen[steps[row]->kernels[i].name] = true;
+	for (uint32_t name = 0; name < n_names; name++)
+		if (seen[name])
+			line_of(j, name);
 	return n;
+}
+
+/* Samples by line, in order of rows: first[line] is where a line's begin, n[line] how many. */
+static struct sample *take_samples(struct judge *j, struct step *const *steps, size_t *first,
+				   size_t *n)
+{
+	size_t all = take_names(j, steps);
+	struct sample *s = xmalloc((all + 1) * sizeof(*s));
+
+	memset(first, 0, (KERNELS_MAX + 1) * sizeof(*first));
+	memset(n, 0, KERNELS_MAX * sizeof(*n));
+	for (int pass = 0; pass < 2; pass++) {
+		for (uint32_t row = 0; row < j->n_rows; row++)
+			for (uint32_t i = 0; steps[row] && i < steps[row]->n_kernels; i++) {
+				const struct step_kernel *k = &steps[row]->kernels[i];
+				uint32_t line = k->name < j->kernel_of_name_n
+						    ? j->kernel_of_name[k->name]
+						    : NO_ID;
+				struct sample *last;
+
+				if (line == NO_ID)
+					continue;
+				if (!pass) {
+					first[line + 1]++;
+					continue;
+				}
+				last = &s[first[line] + n[line]];
+				if (n[line] && last[-1].row == row) {
+					last[-1].count += (float)k->count;
+					last[-1].sum += (float)k->sum_ns;
+					continue;
+				}
+				*last = (struct sample){ row, (float)k->count, (float)k->sum_ns };
+				n[line]++;
+			}
+		for (uint32_t line = 0; !pass && line < KERNELS_MAX; line++)
+			first[line + 1] += first[line];
+	}
+	return s;
 }
 
 void kernel_step(struct judge *j, struct step *const *steps, uint32_t t)
 {
-	_cleanup_free_ struct sample *s = NULL;
-	size_t n = take_samples(j, steps, &s);
-	_cleanup_free_ double *x = xmalloc((n + 1) * sizeof(*x));
+	size_t first[KERNELS_MAX + 1], n[KERNELS_MAX];
+	_cleanup_free_ struct sample *s = take_samples(j, steps, first, n);
+	_cleanup_free_ double *x = xmalloc(((size_t)j->n_rows + 1) * sizeof(*x));
 
-	for (size_t i = 0, k; i < n; i = k) {
-		struct kernel_line *line = line_of(j, s[i].name);
+	for (uint32_t line = 0; line < j->n_kernels; line++) {
+		const struct sample *its = s + first[line];
 
-		for (k = i; k < n && s[k].name == s[i].name; k++)
-			x[k - i] = (double)s[k].mean;
-		if (!line)
+		if (!n[line])
 			continue;
-		line->typical[t] = (float)stats_quantile(x, k - i, 0.25);
-		for (size_t q = i; q < k; q++)
-			x[q - i] = (double)s[q].sum;
-		line->total[t] = (float)lower_median(x, k - i);
+		for (size_t i = 0; i < n[line]; i++)
+			x[i] = its[i].count > 0 ? (double)(its[i].sum / its[i].count) : 0;
+		j->kernels[line].typical[t] = (float)stats_quantile(x, n[line], 0.25);
+		for (size_t i = 0; i < n[line]; i++)
+			x[i] = (double)its[i].sum;
+		j->kernels[line].total[t] = (float)lower_median(x, n[line]);
 	}
 }
 

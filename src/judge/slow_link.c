@@ -5,8 +5,7 @@
  * The shortest duration of a collective is its transfer: the last member waited for nobody. Units
  * (groups, or pairs that send and receive) that move the same bytes in the same operation over as
  * many machines are alike; one that needs longer than its like has a slow link. Which rank or
- * machine it is follows from which units are slow and which are not: the one that is in all of the
- * slow and in none of the others.
+ * machine it is follows from which units are slow and which are not (slow_pin.c).
  */
 #include "base/stats.h"
 #include "judge/judge_internal.h"
@@ -18,24 +17,24 @@
 #define SHARE_MIN                                                                                  \
 	0.002 /* of the step, lost in one unit: latencies of tiny messages vary for free */
 #define LATENCY_BYTES                                                                              \
-	65536u	     /* transfers up to this size are latency, which tells nothing of a link */
-#define LASTING	 0.7 /* of the steps from the first slow one to the last */
-#define PIN_MIN	 0.8 /* how well a suspect must explain what is slow and what is not */
-#define PIN_LEAD 0.1
+	65536u	    /* transfers up to this size are latency, which tells nothing of a link */
+#define LASTING 0.7 /* of the steps from the first slow one to the last */
 
-struct sample {
+/* A transfer that can be compared with those of its kind. */
+struct link_sample {
 	uint64_t kind;
 	uint32_t unit, inst;
-	double transfer;
 };
 
 static int by_kind_unit(const void *a, const void *b)
 {
-	const struct sample *x = a, *y = b;
+	const struct link_sample *x = a, *y = b;
 
 	if (x->kind != y->kind)
 		return x->kind < y->kind ? -1 : 1;
-	return x->unit < y->unit ? -1 : x->unit > y->unit;
+	if (x->unit != y->unit)
+		return x->unit < y->unit ? -1 : 1;
+	return x->inst < y->inst ? -1 : x->inst > y->inst;
 }
 
 static uint32_t nodes_of(const struct judge *j, const uint32_t *rows, uint32_t n)
@@ -87,7 +86,7 @@ static bool usable(const struct paired *in)
 {
 	bool pair = is_p2p(in->op) && in->members == 2;
 
-	return !in->broken && in->members >= 2 && (in->together || pair) &&
+	return !in->odd && in->members >= 2 && (in->together || pair) &&
 	       (!in->bytes || in->bytes > LATENCY_BYTES);
 }
 
@@ -99,8 +98,8 @@ static double unit_speed(const struct link_unit *u, double *x, size_t n)
 }
 
 /* Samples of one kind, by unit: what a unit of this kind needs, and each unit's share of it. */
-static void judge_kind(struct judge *j, const struct sample *s, size_t n, const struct pairing *p,
-		       struct replay *r, uint32_t t)
+static void judge_kind(struct judge *j, const struct link_sample *s, size_t n,
+		       const struct pairing *p, struct replay *r, uint32_t t)
 {
 	_cleanup_free_ double *x = xmalloc((n + 1) * sizeof(*x));
 	VEC(double) speeds = { 0 };
@@ -109,7 +108,7 @@ static void judge_kind(struct judge *j, const struct sample *s, size_t n, const 
 
 	for (size_t i = 0, k; i < n; i = k) {
 		for (k = i; k < n && s[k].unit == s[i].unit; k++)
-			x[k - i] = s[k].transfer;
+			x[k - i] = p->insts.v[s[k].inst].shortest;
 		*vec_push(&speeds) = unit_speed(&j->links.v[s[i].unit], x, k - i);
 	}
 	if (speeds.n)
@@ -132,10 +131,12 @@ static void judge_kind(struct judge *j, const struct sample *s, size_t n, const 
 	free(speeds.v);
 }
 
-void link_step(struct judge *j, const struct pairing *p, struct replay *r, uint32_t t)
+/* All that can be compared, by kind and unit; the same in all steps that are paired alike and move
+   the same bytes. */
+static void find_samples(struct judge *j, struct pairing *p)
 {
-	VEC(struct sample) samples = { 0 };
-
+	p->samples = arena_alloc(&p->arena, (p->insts.n + 1) * sizeof(*p->samples));
+	p->n_samples = 0;
 	for (size_t i = 0; i < p->insts.n; i++) {
 		const struct paired *in = &p->insts.v[i];
 		const struct link_unit *u;
@@ -146,21 +147,38 @@ void link_step(struct judge *j, const struct pairing *p, struct replay *r, uint3
 			continue;
 		unit = unit_of(j, p, in);
 		u = &j->links.v[unit];
-		if (r)
-			r->insts[i].unit = unit;
 		kind =
 		    hash_mix(hash_mix(u->p2p ? 1 : (uint64_t)in->op + 2, in->bytes), in->members);
-		*vec_push(&samples) =
-		    (struct sample){ hash_mix(kind, u->nodes), unit, (uint32_t)i, in->shortest };
+		p->samples[p->n_samples++] =
+		    (struct link_sample){ hash_mix(kind, u->nodes), unit, (uint32_t)i };
 	}
-	if (samples.n)
-		qsort(samples.v, samples.n, sizeof(*samples.v), by_kind_unit);
-	for (size_t i = 0, k; i < samples.n; i = k) {
-		for (k = i + 1; k < samples.n && samples.v[k].kind == samples.v[i].kind;)
+	qsort(p->samples, p->n_samples, sizeof(*p->samples), by_kind_unit);
+}
+
+void link_step(struct judge *j, struct pairing *p, struct replay *r, uint32_t t)
+{
+	_cleanup_free_ struct link_sample *now = NULL;
+	uint64_t bytes = 1;
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->insts.n; i++)
+		bytes = hash_mix(bytes, p->insts.v[i].bytes);
+	if (!p->samples || p->samples_bytes != bytes)
+		find_samples(j, p);
+	p->samples_bytes = bytes;
+	now = xmalloc((p->n_samples + 1) * sizeof(*now));
+	for (size_t i = 0; i < p->n_samples; i++) {
+		if (p->insts.v[p->samples[i].inst].broken)
+			continue;
+		now[n++] = p->samples[i];
+		if (r)
+			r->insts[p->samples[i].inst].unit = p->samples[i].unit;
+	}
+	for (size_t i = 0, k; i < n; i = k) {
+		for (k = i + 1; k < n && now[k].kind == now[i].kind;)
 			k++;
-		judge_kind(j, samples.v + i, k - i, p, r, t);
+		judge_kind(j, now + i, k - i, p, r, t);
 	}
-	free(samples.v);
 }
 
 /* How far the ratios of healthy units scatter: one and a half MADs of all that are below the
@@ -215,92 +233,6 @@ static uint32_t slow_steps(const struct judge *j, const struct link_unit *u, dou
 	return n >= MIN(3u, compared) && n >= LASTING * until ? n : 0;
 }
 
-struct suspect {
-	uint32_t row, node; /* one of them NO_ID */
-	double fits;
-};
-
-/* How well slow transfers are explained by each row, and by each node: units that it is in, those
-   of them that are slow, and all that are slow, as an F-measure. Where only transfers between nodes
-   are slow, those inside a node say nothing of a port. fits[n_rows + node] */
-static void find_fits(const struct judge *j, const bool *slow, const bool *compared, double *fits)
-{
-	size_t n = (size_t)j->n_rows + j->n_nodes;
-	_cleanup_free_ double *its = xcalloc(n + 1, sizeof(*its));
-	_cleanup_free_ double *its_slow = xcalloc(n + 1, sizeof(*its_slow));
-	_cleanup_free_ size_t *seen = xcalloc(n + 1, sizeof(*seen));
-	double all_slow = 0;
-	bool inside = false;
-
-	for (size_t i = 0; i < j->links.n; i++) {
-		all_slow += compared[i] && slow[i];
-		inside |= compared[i] && slow[i] && j->links.v[i].nodes < 2;
-	}
-	for (size_t i = 0; i < j->links.n; i++) {
-		const struct link_unit *u = &j->links.v[i];
-
-		for (uint32_t k = 0; compared[i] && k < u->n_rows; k++) {
-			size_t node = (size_t)j->n_rows + j->node[u->rows[k]];
-
-			if (inside || u->nodes > 1) {
-				its[u->rows[k]]++;
-				its_slow[u->rows[k]] += slow[i];
-			}
-			if (u->nodes < 2 || seen[node] == i + 1)
-				continue;
-			seen[node] = i + 1;
-			its[node]++;
-			its_slow[node] += slow[i];
-		}
-	}
-	for (size_t k = 0; k < n; k++)
-		fits[k] = its_slow[k] > 0 ? 2 * its_slow[k] / (its[k] + all_slow) : 0;
-}
-
-static int by_fit(const void *a, const void *b)
-{
-	const struct suspect *x = a, *y = b;
-
-	if (x->fits != y->fits)
-		return x->fits > y->fits ? -1 : 1;
-	if ((x->node == NO_ID) !=
-	    (y->node == NO_ID)) /* a rank before a machine that fits as well */
-		return x->node == NO_ID ? -1 : 1;
-	return x->row < y->row ? -1 : x->row > y->row;
-}
-
-/* Fills e->rows with whom the slow units point to; nobody if several fit alike. */
-static void pin(struct judge *j, struct entry *e, const bool *slow, const bool *compared)
-{
-	struct suspect *all = xcalloc(j->n_rows + j->n_nodes + 1, sizeof(*all));
-	_cleanup_free_ double *fits = xcalloc((size_t)j->n_rows + j->n_nodes + 1, sizeof(*fits));
-	size_t n = 0, same = 1;
-
-	find_fits(j, slow, compared, fits);
-	for (uint32_t row = 0; row < j->n_rows; row++)
-		all[n++] = (struct suspect){ row, NO_ID, fits[row] };
-	for (uint32_t node = 0; node < j->n_nodes && j->n_nodes > 1; node++)
-		all[n++] = (struct suspect){ NO_ID, node, fits[j->n_rows + node] };
-	qsort(all, n, sizeof(*all), by_fit);
-	while (same < n && all[same].fits > all[0].fits - PIN_LEAD && all[same].node == all[0].node)
-		same++;
-	if (e->units.n == 1 &&
-	    j->links.v[e->units.v[0]].n_rows == 2) { /* a pair is its own answer */
-		const struct link_unit *u = &j->links.v[e->units.v[0]];
-
-		for (uint32_t k = 0; k < u->n_rows; k++)
-			if (same != 1 || all[0].fits < PIN_MIN || all[0].row == u->rows[k])
-				*vec_push(&e->rows) = u->rows[k];
-	} else if (all[0].fits >= PIN_MIN && same == 1) {
-		e->node = all[0].node;
-		for (uint32_t row = 0; row < j->n_rows; row++)
-			if (row == all[0].row || (e->node != NO_ID && j->node[row] == e->node))
-				*vec_push(&e->rows) = row;
-	}
-	e->strength = all[0].fits;
-	free(all);
-}
-
 void link_entries(struct judge *j)
 {
 	double limit = fmax(RATIO_MIN, 1 + RATIO_NOISES * ratio_noise(j)), ratio;
@@ -345,6 +277,6 @@ void link_entries(struct judge *j)
 		e.n_on += e.on[t];
 	e.ratio = spent / expected;
 	e.mass_ns = spent - expected;
-	pin(j, &e, slow, compared);
+	link_pin(j, &e, slow, compared);
 	*vec_push(&j->entries) = e;
 }

@@ -26,6 +26,7 @@
 #define ROLE_RISE    0.08  /* of what a role needs, for it to be slow as a whole */
 #define QUIET	     0.35  /* of changes between steps, .. */
 #define QUIET_SIGMAS 0.4538 /* .. which for normal noise lie below so many sigmas */
+#define BLIP	     0.1    /* of the longest window: a shorter one beside it is chance */
 #define SAME_STEPS   0.5    /* Jaccard: rows that are slow at the same steps are one finding */
 
 struct deviations {
@@ -44,16 +45,17 @@ double lower_median(double *x, size_t n)
 {
 	if (!n)
 		return NAN;
-	qsort(x, n, sizeof(*x), by_value);
-	return x[(n - 1) / 2];
+	return stats_select(x, n, (n - 1) / 2);
 }
 
 /* The middle of the fastest values if at least `least` of them lie close together, clear of the
    rest; else the lower median. Reorders x. */
 static double fast_mode(double *x, size_t n, size_t least)
 {
-	double middle = lower_median(x, n); /* sorts */
+	double middle = lower_median(x, n);
 
+	if (n >= 4) /* what is looked at lies below it */
+		qsort(x, (n - 1) / 2 + 1, sizeof(*x), by_value);
 	for (size_t i = MAX(least, (size_t)2) - 1; n >= 4 && i + 1 <= (n - 1) / 2; i++) {
 		double width = x[i] - x[0], gap = x[i + 1] - x[i];
 
@@ -479,6 +481,25 @@ static void entry_measure(const struct judge *j, struct entry *e)
 	e->strength = e->mean_ns / j->sigma[e->blame];
 }
 
+/* In a long history every rank is far out once: a step or two far from a window of many are no
+   window of their own. */
+static void drop_blips(const struct judge *j, bool *on)
+{
+	uint32_t longest = 0, n = 0;
+
+	for (int pass = 0; pass < 2; pass++)
+		for (uint32_t t = 0; t <= j->n_steps; t++) {
+			if (t < j->n_steps && on[t]) {
+				n++;
+				continue;
+			}
+			longest = MAX(longest, n);
+			if (pass && n < BLIP * longest)
+				memset(on + t - n, 0, n);
+			n = 0;
+		}
+}
+
 static double overlap(const struct judge *j, const bool *a, const bool *b)
 {
 	uint32_t both = 0, any = 0;
@@ -644,6 +665,7 @@ static void join_entries(struct judge *j)
 			if (e->rows.n > 1)
 				e->on[t] = known && 2 * high >= known;
 		}
+		drop_blips(j, e->on);
 		entry_measure(j, e);
 		e->cause = cause_of(e);
 		if (e->blame != BLAME_COMPUTE)

@@ -7,13 +7,9 @@
  * offsets between the ranks' clocks; a pairing whose members then do not even overlap contradicts
  * itself and is not used.
  */
-#include "base/stats.h"
 #include "judge/judge_internal.h"
 
 #include <math.h>
-
-#define OVERLAP_SLACK_NS 50e3 /* clocks drift inside a step, and time stamps are rounded */
-#define OVERLAP_SCATTERS 8.0  /* of the step's own scatter */
 
 struct key {
 	uint64_t kind;	/* group, operation, size; or sender, receiver, size */
@@ -70,45 +66,94 @@ static void note_local_peers(struct judge *j, struct step *const *steps)
 		}
 }
 
-/* Sequence numbers of a group pair its members only if their ranges of one step overlap. Where they
-   do not (a counter that a rank shares with other calls), the order has to do. */
-static void note_useless_numbers(struct judge *j, struct step *const *steps, struct arena *arena)
+/* The numbers that a group's collectives have in a step. */
+struct numbers {
+	int64_t low;	     /* the largest first number of a row */
+	int64_t high;	     /* the smallest last one */
+	int64_t base;	     /* the first that came */
+	int64_t first, last; /* of the row that is looked at */
+	uint32_t row;	     /* that was looked at last, + 1 */
+};
+
+static void number_take(struct numbers *of, int64_t seq, uint32_t row)
 {
-	uint32_t n = j->job->n_groups;
-	int64_t *low =
-	    arena_alloc(arena, (n + 1) * sizeof(*low)); /* the largest first number of a row */
-	int64_t *high = arena_alloc(arena, (n + 1) * sizeof(*high)); /* the smallest last one */
-	int64_t *first = arena_alloc(arena, (n + 1) * sizeof(*first));
-	int64_t *last = arena_alloc(arena, (n + 1) * sizeof(*last));
-
-	for (uint32_t g = 0; g < n; g++) {
-		low[g] = INT64_MIN;
-		high[g] = INT64_MAX;
+	if (!of->row)
+		of->base = seq;
+	if (of->row != row + 1) {
+		of->row = row + 1;
+		of->first = of->last = seq;
 	}
+	of->first = MIN(of->first, seq);
+	of->last = MAX(of->last, seq);
+}
+
+/* All of a row's collectives that their pairing depends on: rows that look as they did in the step
+   before are paired as they were. */
+static uint64_t shape_of(const struct judge *j, uint32_t row, const struct step *s,
+			 struct numbers *numbers)
+{
+	const uint32_t *group_of = j->job->group_of[row];
+	uint64_t h = s->n_colls + 1;
+
+	for (uint32_t i = 0; i < s->n_colls; i++) {
+		const struct step_coll *c = &s->colls[i];
+		const struct step_comm *m = &s->comms[c->comm];
+		uint32_t gid = group_of[m->group];
+		uint64_t which = (uint64_t)gid << 8 | (uint64_t)m->op, more;
+
+		if (is_p2p(m->op)) {
+			more = (uint64_t)(int64_t)c->peer;
+		} else {
+			if (c->seq >= 0)
+				number_take(&numbers[gid], c->seq, row);
+			more = c->seq < 0 || j->useless_numbers[gid]
+				   ? ~c->bytes
+				   : (uint64_t)(c->seq - numbers[gid].base);
+		}
+		h = hash_mix(h ^ which << 20, more);
+	}
+	for (uint32_t i = 0; i < s->n_comms; i++) {
+		struct numbers *of = &numbers[group_of[s->comms[i].group]];
+
+		if (of->row != row + 1)
+			continue;
+		of->low = MAX(of->low, of->first);
+		of->high = MIN(of->high, of->last);
+	}
+	return h;
+}
+
+/* Shapes of all rows; returns whether they are as before. */
+static bool take_shapes(const struct judge *j, struct step *const *steps, struct pairing *p,
+			struct numbers *numbers)
+{
+	bool same = true;
+
+	for (uint32_t g = 0; g < j->job->n_groups; g++)
+		numbers[g] = (struct numbers){ .low = INT64_MIN, .high = INT64_MAX };
 	for (uint32_t row = 0; row < j->n_rows; row++) {
-		const struct step *s = steps[row];
+		uint64_t shape = steps[row] ? shape_of(j, row, steps[row], numbers) : 0;
 
-		for (int pass = 0; pass < 3; pass++)
-			for (uint32_t i = 0; s && i < s->n_colls; i++) {
-				const struct step_coll *c = &s->colls[i];
-				uint32_t g = j->job->group_of[row][s->comms[c->comm].group];
-
-				if (c->seq < 0 || is_p2p(s->comms[c->comm].op))
-					continue;
-				if (pass == 0) {
-					first[g] = INT64_MAX;
-					last[g] = INT64_MIN;
-				} else if (pass == 1) {
-					first[g] = MIN(first[g], c->seq);
-					last[g] = MAX(last[g], c->seq);
-				} else {
-					low[g] = MAX(low[g], first[g]);
-					high[g] = MIN(high[g], last[g]);
-				}
-			}
+		same &= shape == p->shape[row];
+		p->shape[row] = shape;
 	}
-	for (uint32_t g = 0; g < n; g++)
-		j->useless_numbers[g] = low[g] > high[g];
+	return same;
+}
+
+/* Sequence numbers of a group pair its members only if their ranges of one step overlap. Where they
+   do not (a counter that a rank shares with other calls), the order has to do. Returns whether a
+   group's numbers are of another use than in the step before. */
+static bool note_useless_numbers(struct judge *j, const struct numbers *numbers)
+{
+	bool changed = false;
+
+	for (uint32_t g = 0; g < j->job->n_groups; g++) {
+		bool useless = numbers[g].low > numbers[g].high;
+
+		changed |= useless != j->useless_numbers[g];
+		j->useless_numbers[g] = useless;
+	}
+	return changed;
 }
 
 /* The row at the other end of a send or receive; NO_ID if the trace does not tell. */
@@ -245,240 +290,150 @@ static void add_instance(const struct judge *j, struct step *const *steps, const
 			 size_t n, struct pairing *p)
 {
 	const struct step *s0 = steps[keys[0].row];
-	const struct step_coll *c0 = &s0->colls[keys[0].coll];
-	const struct step_comm *m0 = &s0->comms[c0->comm];
+	const struct step_comm *m0 = &s0->comms[s0->colls[keys[0].coll].comm];
 	struct paired inst = {
 		.group = j->job->group_of[keys[0].row][m0->group],
 		.op = m0->op,
-		.bytes = c0->bytes,
 		.first_member = (uint32_t)p->members.n,
-		.shortest = INFINITY,
 		.together = comm_op_leaves_together(m0->op),
 	};
 
 	for (size_t i = 0; i < n; i++) {
 		const struct step *s = steps[keys[i].row];
 		const struct step_coll *c = &s->colls[keys[i].coll];
-		double d = coll_ns(c);
 
+		p->inst_of[keys[i].row][keys[i].coll] = (uint32_t)p->insts.n;
 		if (i && keys[i].row == keys[i - 1].row) { /* numbered twice: of no use as a pair */
-			inst.broken = true;
-			p->inst_of[keys[i].row][keys[i].coll] = (uint32_t)p->insts.n;
+			inst.odd = true;
 			continue;
 		}
-		if (s->comms[c->comm].op != inst.op && !is_p2p(inst.op))
-			inst.broken = true;
-		inst.shortest = fmin(inst.shortest, d);
-		inst.longest = fmax(inst.longest, d);
+		inst.odd |= s->comms[c->comm].op != inst.op && !is_p2p(inst.op);
 		inst.members++;
 		*vec_push(&p->members) = (struct paired_member){ keys[i].row, keys[i].coll };
-		p->inst_of[keys[i].row][keys[i].coll] = (uint32_t)p->insts.n;
 	}
+	p->orphans |= inst.members == 1 && j->job->groups[inst.group].size != 1;
+	p->loose |= inst.members == 1 && is_p2p(inst.op);
 	*vec_push(&p->insts) = inst;
 }
 
-struct edge {
-	uint32_t from, to;
-	double difference;
-};
-
-static int by_edge(const void *a, const void *b)
-{
-	const struct edge *x = a, *y = b;
-
-	if (x->from != y->from)
-		return x->from < y->from ? -1 : 1;
-	if (x->to != y->to)
-		return x->to < y->to ? -1 : 1;
-	return x->difference < y->difference ? -1 : x->difference > y->difference;
-}
-
-static const struct step_coll *member_coll(struct step *const *steps, const struct paired_member *m)
-{
-	return &steps[m->row]->colls[m->coll];
-}
-
-/* Edges between the first member and each other one, medians over the step, each pair once. */
-static size_t clock_edges(struct step *const *steps, const struct pairing *p, int64_t base,
-			  struct edge **ret)
-{
-	VEC(struct edge) edges = { 0 };
-	size_t n = 0;
-
-	for (size_t i = 0; i < p->insts.n; i++) {
-		const struct paired *inst = &p->insts.v[i];
-		const struct paired_member *m = &p->members.v[inst->first_member];
-		double end0;
-
-		if (!inst->together || inst->broken || inst->members < 2)
-			continue;
-		end0 = (double)(steps[m->row]->start_ns - base + member_coll(steps, m)->end_ns);
-		for (uint32_t k = 1; k < inst->members; k++) {
-			const struct step_coll *c = member_coll(steps, &m[k]);
-			double end = (double)(steps[m[k].row]->start_ns - base + c->end_ns);
-
-			*vec_push(&edges) = (struct edge){ m->row, m[k].row, end - end0 };
-		}
-	}
-	if (edges.n)
-		qsort(edges.v, edges.n, sizeof(*edges.v), by_edge);
-	for (size_t i = 0, k; i < edges.n; i = k) {
-		for (k = i; k < edges.n && edges.v[k].from == edges.v[i].from &&
-			    edges.v[k].to == edges.v[i].to;)
-			k++;
-		edges.v[n++] = edges.v[i + (k - i) / 2];
-	}
-	*ret = edges.v;
-	return n;
-}
-
-/* Carries known offsets over all edges until nothing new is reached. */
-static bool walk_edges(double *offset, const struct edge *edges, size_t n)
-{
-	bool more = true, any = false;
-
-	for (; more; any |= more) {
-		more = false;
-		for (size_t i = 0; i < n; i++) {
-			double *from = &offset[edges[i].from], *to = &offset[edges[i].to];
-
-			if (!isnan(*from) && isnan(*to))
-				*to = *from + edges[i].difference;
-			else if (isnan(*from) && !isnan(*to))
-				*from = *to - edges[i].difference;
-			else
-				continue;
-			more = true;
-		}
-	}
-	return any;
-}
-
-/* Each row's clock against the first row of its connected part. */
-static void clock_offsets(struct judge *j, struct step *const *steps, struct pairing *p,
-			  int64_t base)
-{
-	_cleanup_free_ struct edge *edges = NULL;
-	size_t n = clock_edges(steps, p, base, &edges);
-	bool more = true;
-
-	p->offset = arena_alloc(&p->arena, j->n_rows * sizeof(*p->offset));
-	for (uint32_t row = 0; row < j->n_rows; row++)
-		p->offset[row] = NAN;
-	while (more) {
-		more = false;
-		for (size_t i = 0; i < n && !more; i++) /* a part that no edge has reached yet */
-			if (isnan(p->offset[edges[i].from]) && isnan(p->offset[edges[i].to])) {
-				p->offset[edges[i].from] = 0;
-				more = true;
-			}
-		more |= walk_edges(p->offset, edges, n);
-	}
-}
-
-struct extent {
-	double last_start, first_end, last_end;
-	uint32_t known;
-};
-
-static struct extent extent_of(struct step *const *steps, const struct pairing *p,
-			       const struct paired *inst, int64_t base)
-{
-	struct extent e = { -INFINITY, INFINITY, -INFINITY, 0 };
-
-	for (uint32_t k = 0; k < inst->members; k++) {
-		const struct paired_member *m = &p->members.v[inst->first_member + k];
-		const struct step_coll *c = member_coll(steps, m);
-		double at = (double)(steps[m->row]->start_ns - base) - p->offset[m->row];
-
-		if (isnan(at))
-			continue;
-		e.known++;
-		e.last_start = fmax(e.last_start, at + (double)c->start_ns);
-		e.first_end = fmin(e.first_end, at + (double)c->end_ns);
-		e.last_end = fmax(e.last_end, at + (double)c->end_ns);
-	}
-	return e;
-}
-
-/* The scatter of ends within a collective; then those whose members were never in it at one time.
- */
-static void find_contradictions(struct judge *j, struct step *const *steps, struct pairing *p,
-				int64_t base)
-{
-	VEC(double) spreads = { 0 };
-	double slack;
-
-	for (size_t i = 0; i < p->insts.n; i++) {
-		const struct paired *inst = &p->insts.v[i];
-		struct extent e;
-
-		if (!inst->together || inst->broken || inst->members < 2)
-			continue;
-		e = extent_of(steps, p, inst, base);
-		if (e.known >= 2)
-			*vec_push(&spreads) = e.last_end - e.first_end;
-	}
-	p->scatter = spreads.n ? stats_median(spreads.v, spreads.n) : 0;
-	free(spreads.v);
-	slack = fmax(OVERLAP_SLACK_NS, OVERLAP_SCATTERS * p->scatter);
-	for (size_t i = 0; i < p->insts.n; i++) {
-		struct paired *inst = &p->insts.v[i];
-
-		if (!inst->together || inst->members < 2)
-			continue;
-		if (!inst->broken) {
-			struct extent e = extent_of(steps, p, inst, base);
-
-			inst->broken = e.known >= 2 && e.last_start > e.first_end + slack;
-		}
-		j->paired++;
-		j->unpaired += inst->broken;
-	}
-}
-
-/* Send and receive kernels without arguments: the rows at one place of neighbouring stages that end
-   together are one transfer. Only where stages are known and of one width. */
-static void pair_by_end(struct judge *j, struct step *const *steps, struct pairing *p,
-			int64_t base);
-
-void pair_step(struct judge *j, struct step *const *steps, struct pairing *ret)
+static void pair_anew(struct judge *j, struct step *const *steps, struct pairing *p)
 {
 	_cleanup_free_ struct key *keys = NULL;
 	_cleanup_free_ size_t *first = NULL;
-	int64_t base = INT64_MAX;
 	size_t n = 0, at = 0, kinds;
 
-	*ret = (struct pairing){ 0 };
-	note_local_peers(j, steps);
-	note_useless_numbers(j, steps, &ret->arena);
 	for (uint32_t row = 0; row < j->n_rows; row++)
 		n += steps[row] ? steps[row]->n_colls : 0;
 	keys = xcalloc(n, sizeof(*keys));
-	ret->inst_of = arena_alloc(&ret->arena, j->n_rows * sizeof(*ret->inst_of));
+	p->inst_of = arena_alloc(&p->arena, j->n_rows * sizeof(*p->inst_of));
 	for (uint32_t row = 0; row < j->n_rows; row++) {
 		const struct step *s = steps[row];
 
 		if (!s)
 			continue;
-		base = MIN(base, s->start_ns);
-		ret->inst_of[row] = arena_alloc(&ret->arena, (s->n_colls + 1) * sizeof(uint32_t));
+		p->inst_of[row] = arena_alloc(&p->arena, (s->n_colls + 1) * sizeof(uint32_t));
 		for (uint32_t i = 0; i < s->n_colls; i++)
 			keys[at++] = key_of(j, row, s, i);
 	}
 	number_in_order(j, steps, keys, n);
 	kinds = gather_alike(keys, n, &first);
 	for (size_t k = 0; k < kinds; k++)
-		add_instance(j, steps, keys + first[k], first[k + 1] - first[k], ret);
-	clock_offsets(j, steps, ret, base);
-	pair_by_end(j, steps, ret, base);
-	find_contradictions(j, steps, ret, base);
+		add_instance(j, steps, keys + first[k], first[k + 1] - first[k], p);
+}
+
+/* Is all as it was in the step before, but for the times? */
+static bool same_shape(struct judge *j, struct step *const *steps, struct pairing *p)
+{
+	_cleanup_free_ struct numbers *numbers = xmalloc((j->job->n_groups + 1) * sizeof(*numbers));
+	bool known = p->shape && !p->once, same;
+
+	if (!p->shape)
+		p->shape = xcalloc(j->n_rows, sizeof(*p->shape));
+	same = take_shapes(j, steps, p, numbers);
+	if (!note_useless_numbers(j, numbers))
+		return same && known;
+	take_shapes(j, steps, p, numbers);
+	return false;
+}
+
+static void pair_forget(struct pairing *p)
+{
+	p->insts.n = p->members.n = 0;
+	p->once = p->orphans = p->loose = false;
+	p->slot_of = NULL;
+	p->samples = NULL;
+	p->hops = NULL;
+	arena_reset(&p->arena);
+}
+
+/* When its members were in each collective, by their own clocks and by all together. */
+static void take_times(const struct judge *j, struct step *const *steps, struct pairing *p)
+{
+	for (size_t i = 0; i < p->insts.n; i++) {
+		struct paired *inst = &p->insts.v[i];
+
+		inst->broken = inst->odd;
+		inst->known = 0;
+		inst->last_row = NO_ID;
+		inst->shortest = inst->first_end = INFINITY;
+		inst->last_start = inst->last_end = -INFINITY;
+		inst->longest = 0;
+	}
+	for (uint32_t row = 0; row < j->n_rows; row++) {
+		const struct step *s = steps[row];
+		double at = s ? (double)(s->start_ns - p->base_ns) - p->offset[row] : 0;
+		bool known = !isnan(at);
+
+		for (uint32_t i = 0; s && i < s->n_colls; i++) {
+			const struct step_coll *c = &s->colls[i];
+			struct paired *inst = &p->insts.v[p->inst_of[row][i]];
+			double d = coll_ns(c);
+
+			if (inst->last_row == row)
+				continue;
+			if (inst->last_row == NO_ID)
+				inst->bytes = c->bytes;
+			inst->last_row = row;
+			inst->shortest = d < inst->shortest ? d : inst->shortest;
+			inst->longest = d > inst->longest ? d : inst->longest;
+			if (!known)
+				continue;
+			inst->known++;
+			inst->last_start = MAX(inst->last_start, at + (double)c->start_ns);
+			inst->first_end = MIN(inst->first_end, at + (double)c->end_ns);
+			inst->last_end = MAX(inst->last_end, at + (double)c->end_ns);
+		}
+	}
+}
+
+/* Send and receive kernels without arguments: the rows at one place of neighbouring stages that end
+   together are one transfer. Only where stages are known and of one width. */
+static void pair_by_end(struct judge *j, struct step *const *steps, struct pairing *p);
+
+void pair_step(struct judge *j, struct step *const *steps, struct pairing *p)
+{
+	if (!same_shape(j, steps, p)) {
+		pair_forget(p);
+		note_local_peers(j, steps);
+		pair_anew(j, steps, p);
+	}
+	p->base_ns = INT64_MAX;
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		if (steps[row])
+			p->base_ns = MIN(p->base_ns, steps[row]->start_ns);
+	clock_offsets(j, steps, p);
+	if (p->loose && j->staged && j->n_roles > 1)
+		pair_by_end(j, steps, p);
+	take_times(j, steps, p);
+	clock_contradictions(j, p);
 }
 
 void pair_done(struct pairing *p)
 {
 	free(p->insts.v);
 	free(p->members.v);
+	free(p->shape);
+	free(p->spreads);
 	arena_done(&p->arena);
 	*p = (struct pairing){ 0 };
 }
@@ -496,8 +451,7 @@ static int by_end(const void *a, const void *b)
 	return x->end < y->end ? -1 : x->end > y->end;
 }
 
-static void join_pair(struct step *const *steps, struct pairing *p, struct loose *a,
-		      struct loose *b)
+static void join_pair(struct pairing *p, struct loose *a, struct loose *b)
 {
 	struct paired inst = p->insts.v[a->inst];
 	struct paired_member ma = p->members.v[inst.first_member];
@@ -505,8 +459,6 @@ static void join_pair(struct step *const *steps, struct pairing *p, struct loose
 
 	inst.first_member = (uint32_t)p->members.n;
 	inst.members = 2;
-	inst.shortest = fmin(coll_ns(member_coll(steps, &ma)), coll_ns(member_coll(steps, &mb)));
-	inst.longest = fmax(coll_ns(member_coll(steps, &ma)), coll_ns(member_coll(steps, &mb)));
 	*vec_push(&p->members) = ma;
 	*vec_push(&p->members) = mb;
 	p->inst_of[ma.row][ma.coll] = (uint32_t)p->insts.n;
@@ -516,15 +468,14 @@ static void join_pair(struct step *const *steps, struct pairing *p, struct loose
 	a->taken = b->taken = true;
 }
 
-static void pair_by_end(struct judge *j, struct step *const *steps, struct pairing *p, int64_t base)
+static void pair_by_end(struct judge *j, struct step *const *steps, struct pairing *p)
 {
 	static const double slacks[] = { 2e3, 10e3, OVERLAP_SLACK_NS };
 	VEC(struct loose) loose = { 0 };
 	_cleanup_free_ uint32_t *place = xcalloc(j->n_rows, sizeof(*place));
 	_cleanup_free_ uint32_t *next = xcalloc(j->n_roles + 1, sizeof(*next));
 
-	if (!j->staged || j->n_roles < 2)
-		return;
+	p->once = true;
 	for (uint32_t row = 0; row < j->n_rows; row++)
 		place[row] = next[j->role[row]]++;
 	for (size_t i = 0; i < p->insts.n; i++) {
@@ -534,8 +485,8 @@ static void pair_by_end(struct judge *j, struct step *const *steps, struct pairi
 		if (inst->members != 1 || !is_p2p(inst->op) || isnan(p->offset[m->row]))
 			continue;
 		*vec_push(&loose) = (struct loose){
-			.end = (double)(steps[m->row]->start_ns - base +
-					member_coll(steps, m)->end_ns) -
+			.end = (double)(steps[m->row]->start_ns - p->base_ns +
+					steps[m->row]->colls[m->coll].end_ns) -
 			       p->offset[m->row],
 			.inst = (uint32_t)i,
 			.row = m->row,
@@ -554,7 +505,7 @@ static void pair_by_end(struct judge *j, struct step *const *steps, struct pairi
 					break;
 				if (!b->taken && a->place == b->place &&
 				    (ra == rb + 1 || rb == ra + 1))
-					join_pair(steps, p, a, b);
+					join_pair(p, a, b);
 			}
 	free(loose.v);
 }

@@ -31,6 +31,28 @@ static int by_time(const void *a, const void *b)
 	return x->e.coll < y->e.coll ? -1 : x->e.coll > y->e.coll;
 }
 
+/* Moves this many places at most while a row is sorted by insertion: rows come almost in order. */
+#define MOVES_EACH 16u
+
+static void sort_timed(struct timed *t, size_t n)
+{
+	size_t moves = 0;
+
+	for (size_t i = 1; i < n; i++) {
+		struct timed one = t[i];
+		size_t at = i;
+
+		for (; at && by_time(&one, &t[at - 1]) < 0; at--)
+			t[at] = t[at - 1];
+		t[at] = one;
+		moves += i - at;
+		if (moves > MOVES_EACH * n) {
+			qsort(t, n, sizeof(*t), by_time);
+			return;
+		}
+	}
+}
+
 static size_t row_events(const struct step *s, const uint32_t *slot, struct timed *t)
 {
 	size_t n = 0;
@@ -43,10 +65,9 @@ static size_t row_events(const struct step *s, const uint32_t *slot, struct time
 			t[n++] = (struct timed){ MAX(c->end_ns, c->start_ns + 1),
 						 { (double)c->own_need_ns, slot[i], 1 } };
 	}
-	if (n)
-		qsort(t, n, sizeof(*t), by_time);
+	sort_timed(t, n);
 	for (size_t i = 1; i < n; i++) /* own time never runs back */
-		t[i].e.own = fmax(t[i].e.own, t[i - 1].e.own);
+		t[i].e.own = MAX(t[i].e.own, t[i - 1].e.own);
 	return n;
 }
 
@@ -99,8 +120,8 @@ static void fill_insts(struct replay *r, struct step *const *steps, const struct
 		for (uint32_t k = 0; in->broken && k < in->members; k++) {
 			const struct paired_member *m = &p->members.v[in->first_member + k];
 
-			r->inst_of[r->first_coll[m->row] +
-				   r->slot_of[r->first_coll[m->row] + m->coll]] = r->n_insts;
+			r->inst_of[r->first_coll[m->row] + p->slot_of[m->row][m->coll]] =
+			    r->n_insts;
 			r->insts[r->n_insts++] =
 			    (struct replay_inst){ coll_ns(&steps[m->row]->colls[m->coll]), 1, NO_ID,
 						  1 };
@@ -140,39 +161,47 @@ static void adopt_orphans(const struct judge *j, struct replay *r, struct step *
 			uint32_t size = j->job->groups[in->group].size;
 
 			if (in->members == 1 && !in->broken && size != 1)
-				adopt(j, r, row, r->slot_of[r->first_coll[row] + i]);
+				adopt(j, r, row, p->slot_of[row][i]);
 		}
 }
 
-static void fill_rows(const struct judge *j, struct replay *r, struct step *const *steps,
-		      const struct pairing *p)
+/* The slots of all rows; they are the same in all steps that are paired alike. */
+static void find_slots(const struct judge *j, struct step *const *steps, struct pairing *p,
+		       size_t most)
 {
-	struct timed *t;
-	struct slot *sorted;
-	size_t most = 0;
+	_cleanup_free_ struct slot *sorted = xmalloc((most + 1) * sizeof(*sorted));
+
+	p->slot_of = arena_alloc(&p->arena, (j->n_rows + 1) * sizeof(*p->slot_of));
+	p->kinds = arena_alloc(&p->arena, (j->n_rows + 1) * sizeof(*p->kinds));
+	for (uint32_t row = 0; row < j->n_rows; row++) {
+		if (!steps[row])
+			continue;
+		p->slot_of[row] =
+		    arena_alloc(&p->arena, (steps[row]->n_colls + 1) * sizeof(uint32_t));
+		p->kinds[row] = row_slots(j, row, steps[row], sorted, p->slot_of[row]);
+	}
+}
+
+static void fill_rows(struct replay *r, struct step *const *steps, const struct pairing *p,
+		      size_t most)
+{
+	_cleanup_free_ struct timed *t = xmalloc((2 * most + 1) * sizeof(*t));
 	double first = INFINITY;
 
-	for (uint32_t row = 0; row < r->n_rows; row++)
-		most = MAX(most, steps[row] ? (size_t)steps[row]->n_colls : 0);
-	t = xcalloc(2 * most + 1, sizeof(*t));
-	sorted = xcalloc(most + 1, sizeof(*sorted));
 	for (uint32_t row = 0; row < r->n_rows; row++) {
 		const struct step *s = steps[row];
 		size_t count = 0;
-		uint32_t *slot;
 
 		r->first[row] = r->n_events;
 		r->first_coll[row] = r->n_colls;
 		r->end[row] = s ? (double)s->own_ns : -1;
 		if (!s)
 			continue;
-		slot = r->slot_of + r->n_colls;
-		r->kinds[row] = row_slots(j, row, s, sorted, slot);
-		count = row_events(s, slot, t);
+		count = row_events(s, p->slot_of[row], t);
 		for (size_t i = 0; i < count; i++)
 			r->events[r->n_events++] = t[i].e;
 		for (uint32_t i = 0; i < s->n_colls; i++)
-			r->inst_of[r->n_colls + slot[i]] = p->inst_of[row][i];
+			r->inst_of[r->n_colls + p->slot_of[row][i]] = p->inst_of[row][i];
 		r->n_colls += s->n_colls;
 		if (!isnan(p->offset[row])) {
 			r->late[row] = (double)steps[row]->start_ns - p->offset[row];
@@ -183,17 +212,17 @@ static void fill_rows(const struct judge *j, struct replay *r, struct step *cons
 	r->first_coll[r->n_rows] = r->n_colls;
 	for (uint32_t row = 0; row < r->n_rows; row++)
 		r->late[row] = steps[row] && !isnan(p->offset[row]) ? r->late[row] - first : 0;
-	free(t);
-	free(sorted);
 }
 
-struct replay *replay_build(struct judge *j, struct step *const *steps, const struct pairing *p)
+struct replay *replay_build(struct judge *j, struct step *const *steps, struct pairing *p)
 {
-	size_t n = 0, insts = p->insts.n;
+	size_t n = 0, most = 0, insts = p->insts.n;
 	struct replay *r = xcalloc(1, sizeof(*r));
 
-	for (uint32_t row = 0; row < j->n_rows; row++)
+	for (uint32_t row = 0; row < j->n_rows; row++) {
 		n += steps[row] ? (size_t)steps[row]->n_colls : 0;
+		most = MAX(most, steps[row] ? (size_t)steps[row]->n_colls : 0);
+	}
 	for (size_t i = 0; i < p->insts.n; i++)
 		insts += p->insts.v[i].broken ? p->insts.v[i].members : 0;
 	r->bytes = sizeof(*r) + (j->n_rows + 1) * 2 * (2 * sizeof(uint32_t) + sizeof(double)) +
@@ -205,16 +234,17 @@ struct replay *replay_build(struct judge *j, struct step *const *steps, const st
 	r->first_coll = xcalloc(j->n_rows + 1, sizeof(*r->first_coll));
 	r->late = xcalloc(j->n_rows, sizeof(*r->late));
 	r->end = xcalloc(j->n_rows, sizeof(*r->end));
-	r->events = xcalloc(2 * n, sizeof(*r->events));
-	r->inst_of = xcalloc(n, sizeof(*r->inst_of));
-	r->insts = xcalloc(insts, sizeof(*r->insts));
+	r->events = xmalloc((2 * n + 1) * sizeof(*r->events));
+	r->inst_of = xmalloc((n + 1) * sizeof(*r->inst_of));
+	r->insts = xmalloc((insts + 1) * sizeof(*r->insts));
 	r->kinds = xcalloc(j->n_rows, sizeof(*r->kinds));
-	r->slot_of = xcalloc(n, sizeof(*r->slot_of));
-	fill_rows(j, r, steps, p);
+	if (!p->slot_of)
+		find_slots(j, steps, p, most);
+	memcpy(r->kinds, p->kinds, j->n_rows * sizeof(*r->kinds));
+	fill_rows(r, steps, p, most);
 	fill_insts(r, steps, p);
-	adopt_orphans(j, r, steps, p);
-	free(r->slot_of);
-	r->slot_of = NULL;
+	if (p->orphans)
+		adopt_orphans(j, r, steps, p);
 	return r;
 }
 

@@ -14,22 +14,57 @@ static const char *when(const struct judge *j, struct report *r, const struct en
 {
 	VEC(int64_t) v = { 0 };
 	_cleanup_free_ char *set = NULL;
+	int64_t start = past_start(j, e);
 	const char *text;
 
+	if (start >= 0 && e->windows <= 1 && e->on[j->n_steps - 1])
+		return report_printf(r, "%s step %" PRId64, j->more_to_come ? "from" : "since",
+				     start);
 	for (uint32_t t = 0; t < j->n_steps; t++)
 		if (e->on[t])
 			*vec_push(&v) = (int64_t)j->moments[t].number;
 	if (!v.n)
 		return "in no step";
 	set = ranges_format(v.v, v.n);
-	if (v.n == j->n_steps && v.n > 1)
+	if (v.n == j->n_steps && v.n > 1 && !j->more_to_come)
 		text = report_printf(r, "in all steps (%s)", set);
 	else if (v.n > 1 && e->windows <= 1 && e->on[j->n_steps - 1])
-		text = report_printf(r, "since step %" PRId64, v.v[0]);
+		text = report_printf(r, "%s step %" PRId64, j->more_to_come ? "from" : "since",
+				     v.v[0]);
 	else
 		text = report_printf(r, "in step%s %s", v.n > 1 ? "s" : "", set);
 	free(v.v);
 	return text;
+}
+
+#define HOSTS_SAID 3u
+
+/* " (all of a, b)" where the rows are all those of several machines; "" if not. */
+static const char *whole_hosts(const struct judge *j, struct report *r, const struct entry *e)
+{
+	_cleanup_free_ uint32_t *missing = xcalloc(j->n_nodes + 1, sizeof(*missing));
+	const char *text = "";
+	uint32_t hosts = 0;
+
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		missing[j->node[row]]++;
+	for (size_t i = 0; i < e->rows.n; i++)
+		missing[j->node[e->rows.v[i]]]--;
+	for (size_t i = 0; i < e->rows.n; i++) {
+		uint32_t row = e->rows.v[i], name = j->job->ranks[row].host;
+
+		if (missing[j->node[row]] || name == NO_ID)
+			return "";
+		if (i && j->node[row] == j->node[e->rows.v[i - 1]])
+			continue;
+		if (hosts++ < HOSTS_SAID)
+			text = report_printf(r, "%s%s%s", text, hosts > 1 ? ", " : "",
+					     intern_get(&j->job->names, name));
+	}
+	if (hosts > HOSTS_SAID)
+		return report_printf(r, " (all of %s and %" PRIu32 " more hosts)", text,
+				     hosts - HOSTS_SAID);
+	return hosts > 1 ? report_printf(r, " (all of %s)", text) : "";
 }
 
 static const char *who(const struct judge *j, struct report *r, const struct entry *e)
@@ -40,7 +75,9 @@ static const char *who(const struct judge *j, struct report *r, const struct ent
 	if (!e->rows.n)
 		return "";
 	name = j->job->ranks[e->rows.v[0]].host;
-	if (e->node != NO_ID && name != NO_ID)
+	if (e->node == NO_ID && e->rows.n > 1 && j->n_nodes > 1)
+		host = whole_hosts(j, r, e);
+	else if (e->node != NO_ID && name != NO_ID)
 		host = report_printf(r, " (all of %s)", intern_get(&j->job->names, name));
 	else if (e->node != NO_ID)
 		host = " (one whole machine)";

@@ -271,35 +271,46 @@ static int take_rank(struct lks_reader *r, struct span in)
 	while (r->n_rows <= row)
 		r->rows[r->n_rows++] = NULL;
 	r->rows[row] = info;
-	return r->client.rank ? r->client.rank(r->client.user, info) : 0;
+	return r->client.rank ? r->client.rank(r->client.user, row, info) : 0;
+}
+
+int lks_decode(const struct lks_reader *r, uint64_t number, struct span record, struct arena *arena,
+	       struct step *ret)
+{
+	const struct rank_info *info;
+	int status = step_decode(&record, arena, ret, NULL);
+
+	if (status < 0)
+		return status;
+	info = ret->rank_row < r->n_rows ? r->rows[ret->rank_row] : NULL;
+	if (!info || ret->number != number)
+		return -EBADMSG;
+	ret->host_what = reader_name(r, ret->host_what);
+	for (uint32_t i = 0; i < ret->n_phases; i++)
+		ret->phases[i].name = reader_name(r, ret->phases[i].name);
+	for (uint32_t i = 0; i < ret->n_kernels; i++)
+		ret->kernels[i].name = reader_name(r, ret->kernels[i].name);
+	for (uint32_t i = 0; i < ret->n_comms; i++)
+		if (ret->comms[i].group >= info->n_groups)
+			return -EBADMSG;
+	return 0;
 }
 
 static int take_step(struct lks_reader *r, struct span *in, uint64_t number)
 {
-	const struct rank_info *info;
 	struct step step;
 	size_t len;
 	const char *p = span_string(in, &len, RECORD_LIMIT);
-	struct span record = span_of(p, len);
 	int status;
 
 	if (in->bad)
 		return -EBADMSG;
-	status = step_decode(&record, &r->step_arena, &step, NULL);
+	if (r->client.record)
+		return r->client.record(r->client.user, number, (const uint8_t *)p, len);
+	status = lks_decode(r, number, span_of(p, len), &r->step_arena, &step);
 	if (status < 0)
 		return status;
-	info = step.rank_row < r->n_rows ? r->rows[step.rank_row] : NULL;
-	if (!info || step.number != number)
-		return -EBADMSG;
-	step.host_what = reader_name(r, step.host_what);
-	for (uint32_t i = 0; i < step.n_phases; i++)
-		step.phases[i].name = reader_name(r, step.phases[i].name);
-	for (uint32_t i = 0; i < step.n_kernels; i++)
-		step.kernels[i].name = reader_name(r, step.kernels[i].name);
-	for (uint32_t i = 0; i < step.n_comms; i++)
-		if (step.comms[i].group >= info->n_groups)
-			return -EBADMSG;
-	return r->client.step ? r->client.step(r->client.user, info, &step) : 0;
+	return r->client.step ? r->client.step(r->client.user, r->rows[step.rank_row], &step) : 0;
 }
 
 static int take_steps(struct lks_reader *r, struct span in)

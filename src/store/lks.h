@@ -22,12 +22,18 @@ int lks_close(struct lks_writer *w, struct error *reterr); /* also frees */
 struct lks_client {
 	void *user;
 	struct intern *names;
-	int (*rank)(void *user, const struct rank_info *info);
+	/* row: of the file */
+	int (*rank)(void *user, uint64_t row, const struct rank_info *info);
 	int (*step)(void *user, const struct rank_info *info, const struct step *step);
+	/* If set, records come as their bytes, in place of steps: see lks_decode. */
+	int (*record)(void *user, uint64_t number, const uint8_t *bytes, size_t len);
 };
 struct lks_reader;
 struct lks_reader *lks_reader_new(const struct lks_client *client);
 int lks_reader_feed(struct lks_reader *r, const void *bytes, size_t len, struct error *reterr);
+/* A record that came as its bytes. -EBADMSG: it is none, or of a rank that has no head. */
+int lks_decode(const struct lks_reader *r, uint64_t number, struct span record, struct arena *arena,
+	       struct step *ret);
 /* The end of the file: how many bytes of a torn tail were cut, and blocks with a bad checksum. */
 int lks_reader_end(struct lks_reader *r, uint64_t *ret_torn, uint64_t *ret_bad,
 		   struct error *reterr);
