@@ -85,15 +85,14 @@ static struct kernel_row *row_add(struct kernel_table *t, const struct work *w)
 	return row;
 }
 
-static inline struct kernel_row *row_of(struct kernel_table *t, const struct work *w)
+static struct kernel_row *row_find(struct kernel_table *t, const struct work *w)
 {
 	uint32_t at = t->first[w->name];
 	struct kernel_row *row;
 
 	if (at >= t->n || t->rows[at].name != w->name) {
-		row = row_add(t, w);
-		t->first[w->name] = (uint32_t)t->n - 1;
-		return row;
+		t->first[w->name] = (uint32_t)t->n;
+		return row_add(t, w);
 	}
 	for (;;) {
 		row = &t->rows[at];
@@ -105,6 +104,14 @@ static inline struct kernel_row *row_of(struct kernel_table *t, const struct wor
 	}
 	row->next = (uint32_t)t->n + 1;
 	return row_add(t, w);
+}
+
+static inline struct kernel_row *row_of(struct kernel_table *t, const struct work *w)
+{
+	uint32_t at = t->first[w->name];
+	struct kernel_row *row = &t->rows[at];
+
+	return at < t->n && row->name == w->name && row->lane == w->lane ? row : row_find(t, w);
 }
 
 /* Streams in order of their compute: class 0 has most of it. */
@@ -208,8 +215,7 @@ void kernels_step(struct closing *c)
 	}
 	t->n = 0;
 	hist_prepare();
-	for (size_t i = 0; i < c->work->n; i++) {
-		const struct work *w = &c->work->v[i];
+	for (const struct work *w = c->work->v, *end = w + c->work->n; w < end; w++) {
 		int64_t duration = w->end - w->start;
 		bool launched = w->launch != TIME_UNKNOWN;
 		struct kernel_row *row;

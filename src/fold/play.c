@@ -41,10 +41,14 @@ void marks_settle(struct fold *f)
 	f->n_marks = n;
 }
 
-static uint32_t mark_at(const struct fold *f, int64_t t)
+/* The mark of an instant: mostly that of the last one asked for. */
+static uint32_t mark_at(struct player *p, int64_t t)
 {
+	const struct fold *f = p->f;
 	size_t lo = 0, hi = f->n_marks;
 
+	if (t >= p->mark_from && t < p->mark_to)
+		return p->mark;
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
 
@@ -53,7 +57,14 @@ static uint32_t mark_at(const struct fold *f, int64_t t)
 		else
 			hi = mid;
 	}
-	return lo && t < f->marks[lo - 1].end ? (uint32_t)(lo - 1) : NO_MARK;
+	if (!lo || t >= f->marks[lo - 1].end)
+		return NO_MARK;
+	p->mark = (uint32_t)(lo - 1);
+	p->mark_from = f->marks[lo - 1].start;
+	p->mark_to = f->marks[lo - 1].end;
+	if (lo < f->n_marks)
+		p->mark_to = MIN(p->mark_to, f->marks[lo].start);
+	return p->mark;
 }
 
 /* Host items come in order of time, so their mark is the last one's or a later one. */
@@ -295,12 +306,13 @@ static inline struct work *work_place(struct player *p, uint32_t *mark, int64_t 
 
 /* The step of work whose launch is not in the file: by its own start, unless its correlation is
    older than any launch that was recorded. Then it is of a step before the recording. */
-static uint32_t mark_unlaunched(const struct fold *f, const struct item *it)
+static uint32_t mark_unlaunched(struct player *p, const struct item *it)
 {
+	const struct fold *f = p->f;
 	bool before =
 	    it->correlation && it->correlation < f->first_launch && f->first_launch != UINT32_MAX;
 
-	return before && !f->whole ? NO_MARK : mark_at(f, it->start);
+	return before && !f->whole ? NO_MARK : mark_at(p, it->start);
 }
 
 static int play_gpu(struct player *p, const struct item *it, struct error *reterr)
@@ -309,7 +321,7 @@ static int play_gpu(struct player *p, const struct item *it, struct error *reter
 	struct lane *lane = &p->f->lanes[it->lane];
 	enum item_kind kind = item_kind(it);
 	int64_t end = it->start + item_duration(it);
-	uint32_t mark = l ? l->mark : mark_unlaunched(p->f, it), comm = NO_ID, seq = 0;
+	uint32_t mark = l ? l->mark : mark_unlaunched(p, it), comm = NO_ID, seq = 0;
 	struct works *to;
 	struct work *w;
 	int status = 0;

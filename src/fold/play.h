@@ -21,6 +21,8 @@ struct player {
 	bool gpu_job;
 	uint32_t host_mark; /* of the last host item */
 	int64_t host_mark_from, host_mark_to;
+	uint32_t mark; /* that was last found for work without a launch, and from when to when */
+	int64_t mark_from, mark_to;
 	uint32_t base;		/* first open mark */
 	struct open_step *open; /* a ring: mark m is at m % cap_open, a power of two */
 	size_t n_open, cap_open;

@@ -58,22 +58,34 @@ static void cover_of_operators(struct closing *c)
 	free(all.v);
 }
 
+/* The union of the computing kernels; what else is busy goes to its own lists. */
 static void unions_build(struct closing *c)
 {
-	c->compute.n = c->copy.n = c->comm.n = c->colls.n = 0;
-	vec_grow(&c->compute, c->busy.n);
-	for (size_t i = 0; i < c->busy.n; i++) {
-		const struct work *w = c->busy.v[i];
+	const int64_t begin = c->begin, end = c->end;
+	struct interval *last;
 
-		if (w->kind == ITEM_KERNEL) {
-			add_clipped(c, &c->compute, w->start, w->end);
-		} else if (work_is_coll(w)) {
-			add_clipped(c, &c->comm, w->start, w->end);
-			*vec_push(&c->colls) = w;
-		} else {
-			add_clipped(c, &c->copy, w->start, w->end);
+	c->compute.n = c->copy.n = c->comm.n = c->colls.n = 0;
+	vec_grow(&c->compute, c->busy.n + 1);
+	last = c->compute.v;
+	*last = (struct interval){ INT64_MIN, INT64_MIN };
+	for (const struct work *const *at = c->busy.v, *const *all = at + c->busy.n; at < all;
+	     at++) {
+		const struct work *w = *at;
+		int64_t from = MAX(w->start, begin), to = MIN(w->end, end);
+
+		if (w->kind != ITEM_KERNEL) {
+			intervals_add(work_is_coll(w) ? &c->comm : &c->copy, from, to);
+			if (work_is_coll(w))
+				*vec_push(&c->colls) = w;
+		} else if (to > from && from <= last->b) {
+			last->b = MAX(last->b, to);
+		} else if (to > from) {
+			*++last = (struct interval){ from, to };
 		}
 	}
+	/* The first one was there to spare a question in the loop. */
+	c->compute.n = (size_t)(last - c->compute.v);
+	memmove(c->compute.v, c->compute.v + 1, c->compute.n * sizeof(*last));
 	if (!c->gpu_job)
 		cover_of_operators(c);
 }
@@ -174,22 +186,6 @@ static inline int64_t launch_of_next(const struct work *const **at, int64_t e)
 	return launch;
 }
 
-/* An idle stretch [a, b): the host's, then latency. */
-static inline void idle_split(struct closing *c, const struct work *const **at, int64_t a,
-			      int64_t b)
-{
-	int64_t launch = c->gpu_job ? MAX(a, launch_of_next(at, b)) : b;
-
-	c->step.own[OWN_LAUNCH] += b - launch;
-	if (launch <= a)
-		return;
-	c->host.v[c->host.n++] = (struct interval){ a, launch };
-	if (launch - a > c->step.longest_stall_ns) {
-		c->step.longest_stall_ns = launch - a;
-		c->step.longest_stall_at_ns = a - c->begin;
-	}
-}
-
 /* A stretch behind all of them, so that walking a list needs no look at its length. */
 static const struct interval *walk_begin(struct intervals *l)
 {
@@ -211,32 +207,61 @@ static inline bool walk_to(const struct interval **at, int64_t t, int64_t *next)
 	return false;
 }
 
+/* What idle stretches add up to. */
+struct idle {
+	const struct work *const *busy; /* the first that may end one */
+	struct interval *host;		/* of the host */
+	int64_t launched, longest, longest_at;
+};
+
+/* An idle stretch [a, b): the host's, then latency. */
+static inline void idle_split(struct idle *idle, bool gpu_job, int64_t a, int64_t b)
+{
+	int64_t launch = gpu_job ? MAX(a, launch_of_next(&idle->busy, b)) : b;
+
+	idle->launched += b - launch;
+	if (launch <= a)
+		return;
+	*idle->host++ = (struct interval){ a, launch };
+	if (launch - a > idle->longest) {
+		idle->longest = launch - a;
+		idle->longest_at = a;
+	}
+}
+
 /* The state of the clock from instant to instant at which it changes. */
 static void clock_run(struct closing *c)
 {
 	const struct interval *compute = walk_begin(&c->compute), *copy = walk_begin(&c->copy);
 	const struct interval *comm = walk_begin(&c->comm);
-	int64_t *own = c->step.own, computed = 0, stood = 0, next;
-	const struct work *const *busy = c->busy.v;
+	const int64_t begin = c->begin, end = c->end;
+	int64_t computed = 0, copied = 0, stood = 0, next;
+	struct idle idle = { .busy = c->busy.v, .longest_at = begin };
 
 	c->stands.n = c->host.n = 0;
 	vec_grow(&c->host, c->compute.n + c->copy.n + c->comm.n + 1);
-	for (int64_t t = c->begin; t < c->end; t = next) {
-		next = c->end;
+	idle.host = c->host.v;
+	for (int64_t t = begin; t < end; t = next) {
+		next = end;
 		if (walk_to(&compute, t, &next)) {
 			computed += next - t;
 		} else if (walk_to(&copy, t, &next)) {
-			own[OWN_COPY] += next - t;
+			copied += next - t;
 		} else if (walk_to(&comm, t, &next)) {
-			*vec_push(&c->stands) = (struct stand){ t, next, t - c->begin - stood };
+			*vec_push(&c->stands) = (struct stand){ t, next, t - begin - stood };
 			stood += next - t;
 		} else {
-			idle_split(c, &busy, t, next);
+			idle_split(&idle, c->gpu_job, t, next);
 		}
 	}
-	own[OWN_COMPUTE] = computed;
+	c->host.n = (size_t)(idle.host - c->host.v);
+	c->step.own[OWN_COMPUTE] = computed;
+	c->step.own[OWN_COPY] = copied;
+	c->step.own[OWN_LAUNCH] = idle.launched;
+	c->step.longest_stall_ns = idle.longest;
+	c->step.longest_stall_at_ns = idle.longest_at - begin;
 	c->step.comm_exposed_ns = stood;
-	c->step.own_ns = c->end - c->begin - stood;
+	c->step.own_ns = end - begin - stood;
 }
 
 static void ranges_of_class(struct closing *c, uint16_t class)
@@ -342,12 +367,15 @@ static void host_split(struct closing *c)
 	struct step *s = &c->step;
 	struct intervals own = { 0 };
 
+	if (!c->around.n) { /* nothing tells what it did */
+		s->own[OWN_HOST] = s->host_detail_ns[HOST_UNKNOWN] = intervals_sum(&c->host);
+		return;
+	}
 	intervals_copy(&c->rest, &c->host);
 	s->own[OWN_DATA] = take_class(c, NAME_DATA);
 	s->own[OWN_SAVE] = take_class(c, NAME_SAVE);
 	s->own[OWN_HOST] = intervals_sum(&c->rest);
-	if (c->around.n)
-		intervals_copy(&own, &c->rest);
+	intervals_copy(&own, &c->rest);
 	s->host_detail_ns[HOST_COMPILE] = take_class(c, NAME_COMPILE);
 	s->host_detail_ns[HOST_GC] = take_class(c, NAME_GC);
 	s->host_detail_ns[HOST_IO] = take_class(c, NAME_IO);
