@@ -49,6 +49,7 @@ for set in "$@"; do
 		need libzstd-dev pkg-config --exists libzstd
 		need libjansson-dev pkg-config --exists jansson
 		need libarchive13 has_library libarchive.so.13
+		need libsqlite3-0 has_library libsqlite3.so.0
 		need scdoc command -v scdoc
 		;;
 	test)

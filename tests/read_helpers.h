@@ -55,6 +55,7 @@ static inline int told_event(void *user, const struct trace_event *e)
 		[EVENT_COPY] = "copy",
 		[EVENT_SET] = "set",
 		[EVENT_TASK] = "task",
+		[EVENT_UNSEEN] = "unseen",
 		[EVENT_LAUNCH] = "launch",
 		[EVENT_SYNC] = "sync",
 		[EVENT_ANNOTATION] = "annotation",

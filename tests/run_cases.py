@@ -10,9 +10,9 @@ case.json:
                the case's own folder. A case whose input lies in shared data that is not there is skipped,
                by name. The answer.json beside the traces of a folder is never given to the program.
   "make"       instead: a command (list of words), run in the project's root; {out} is an empty folder, and
-               that folder is the input. {python} is this interpreter.
+               that folder is the input. {python} is this interpreter, {lockstep} the program.
   "copy"       names inside the input folder to give, as shell patterns (default: all)
-  "args"       more arguments of diagnose
+  "args"       more arguments of diagnose; {case} is the case's folder
   "exit"       the status, or a list of the allowed ones
   "expect"     matched against the JSON as a subset:
                  an object   each key matches; a key may be a path ("job.ranks_missing")
@@ -147,12 +147,12 @@ def copy_folder(path, patterns, to):
             shutil.copy(f, to / name)
 
 
-def inputs(case, folder, scratch):
+def inputs(binary, case, folder, scratch):
     """Paths to give, or (None, why it is skipped)."""
     if 'make' in case:
         out = scratch / 'made'
         out.mkdir()
-        words = [w.format(out=out, python=sys.executable) for w in case['make']]
+        words = [w.format(out=out, python=sys.executable, lockstep=binary) for w in case['make']]
         subprocess.run(words, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
         for answer in out.rglob('answer.json'):
             answer.unlink()
@@ -176,10 +176,10 @@ def run_case(binary, folder):
     """(list of mismatches, why skipped)"""
     case = json.loads((folder / 'case.json').read_text())
     with tempfile.TemporaryDirectory() as scratch:
-        paths, skip = inputs(case, folder, pathlib.Path(scratch))
+        paths, skip = inputs(binary, case, folder, pathlib.Path(scratch))
         if skip:
             return [], skip
-        argv = [binary, 'diagnose', *case.get('args', [])]
+        argv = [binary, 'diagnose', *(a.format(case=folder) for a in case.get('args', []))]
         p = subprocess.run([*argv, '--json', *paths], capture_output=True, text=True, timeout=120)
         said = ''
         if 'must_say' in case or 'must_not_say' in case:

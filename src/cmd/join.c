@@ -118,11 +118,30 @@ static int trace_begin(void *user, const char *path, enum input_kind kind, struc
 	return 0;
 }
 
+/* The part of a trace that ended: a new one, or that of the file which just gave another rank. */
+static void slot_take_stream(struct slot *slot, const struct rank_stream *stream,
+			     const struct read_stats *stats)
+{
+	struct part *part = slot->parts.n ? &slot->parts.v[slot->parts.n - 1] : NULL;
+
+	if (!part || part->kind != slot->kind || slot->kind == INPUT_KINETO ||
+	    strcmp(part->path, slot->path)) {
+		part = vec_push(&slot->parts);
+		*part = (struct part){ .path = slot->path, .kind = slot->kind, .stats = *stats };
+		slot->path = NULL;
+	}
+	part->streams = xrealloc(part->streams, (part->n_streams + 1) * sizeof(*part->streams));
+	part->streams[part->n_streams++] = *stream;
+}
+
 static void trace_end(void *user, const struct read_stats *stats, int status, const char *why)
 {
 	struct slot *slot = user;
-	struct rank_stream *stream = NULL;
-	struct fold_hint hint = { .rank = survey_rank_of_name(slot->path) };
+	struct rank_stream stream;
+	/* The name of a file of several ranks tells of none of them. */
+	struct fold_hint hint = { .rank = slot->kind == INPUT_KINETO
+					      ? survey_rank_of_name(slot->path)
+					      : -1 };
 	struct error error;
 
 	if (slot->kind == INPUT_LKS) {
@@ -140,21 +159,12 @@ static void trace_end(void *user, const struct read_stats *stats, int status, co
 		remarks_add(&slot->remarks, slot->path, why);
 	else if (stats->skipped[SKIP_TRUNCATED])
 		slot_say_cut(slot, stats);
-	stream = xcalloc(1, sizeof(*stream));
-	if (fold_finish(slot->fold, &hint, stream, &error) < 0) {
+	if (fold_finish(slot->fold, &hint, &stream, &error) < 0) {
 		slot->failed++;
 		remarks_add(&slot->remarks, slot->path, error.text);
-		free(stream);
 		goto out;
 	}
-	*vec_push(&slot->parts) = (struct part){
-		.path = slot->path,
-		.kind = slot->kind,
-		.streams = stream,
-		.n_streams = 1,
-		.stats = *stats,
-	};
-	slot->path = NULL;
+	slot_take_stream(slot, &stream, stats);
 out:
 	slot->fold = fold_free(slot->fold);
 	free(slot->path);
@@ -372,6 +382,13 @@ static bool rank_wanted(const struct join_options *options, int64_t rank)
 	return !options->ranks.n || ranges_has(options->ranks.v, options->ranks.n, rank);
 }
 
+static const char *const format_names[] = {
+	[INPUT_KINETO] = "kineto",
+	[INPUT_TIMELINE] = "timeline",
+	[INPUT_NSYS] = "nsys",
+	[INPUT_LKS] = "lks",
+};
+
 /* merge: NULL if nothing was usable. Streams not wanted, or that merge left out, have no row. */
 static void report_part(struct report *report, const struct merge *merge, const struct part *part,
 			const bool *wanted)
@@ -380,9 +397,7 @@ static void report_part(struct report *report, const struct merge *merge, const 
 
 	*in = (struct report_input){
 		.path = arena_strndup(&report->arena, part->path, strlen(part->path)),
-		.format = part->testimony	    ? part->testimony->format
-			  : part->kind == INPUT_LKS ? "lks"
-						    : "kineto",
+		.format = part->testimony ? part->testimony->format : format_names[part->kind],
 		.rank = part->testimony ? part->testimony->rank : -1,
 		.steps = part->steps,
 		.events = part->stats.events,
@@ -406,6 +421,32 @@ static void part_count(struct part *part, const struct rank_stream *stream)
 	part->collectives += stream->collectives;
 	for (int i = 0; i < SKIP_REASONS; i++)
 		part->stats.skipped[i] += stream->skipped[i];
+}
+
+/* Recordings of Nsight Systems seldom say which rank a GPU was: where nothing that was given names
+   ranks, they are numbered in order of file and GPU. */
+static void number_gpus(struct join *j, struct join_run *run)
+{
+	VEC(struct rank_info *) gpus = { 0 };
+	bool named = false;
+
+	for (size_t i = 0; i < run->n_slots; i++)
+		for (size_t k = 0; k < run->slots[i].parts.n; k++) {
+			const struct part *part = &run->slots[i].parts.v[k];
+
+			for (size_t s = 0; s < part->n_streams; s++) {
+				*vec_push(&gpus) = &part->streams[s].info;
+				named |=
+				    part->kind != INPUT_NSYS || part->streams[s].info.rank >= 0;
+			}
+		}
+	for (size_t i = 0; i < gpus.n && gpus.n > 1 && !named; i++)
+		gpus.v[i]->rank = (int64_t)i;
+	if (gpus.n > 1 && !named)
+		*vec_push(&j->report.assumed) =
+		    "nothing names the ranks of these recordings: they are numbered in order of "
+		    "file and GPU";
+	free(gpus.v);
 }
 
 static const char *live_path(const struct join_run *run)
@@ -484,6 +525,7 @@ static void merge_all(struct join *j, struct join_run *run)
 	struct error error = { "" };
 	bool any = false;
 
+	number_gpus(j, run);
 	for (size_t i = 0; i < run->n_slots; i++) {
 		failed += run->slots[i].failed;
 		for (size_t k = 0; k < run->slots[i].parts.n; k++) {

@@ -111,8 +111,9 @@ uint16_t name_classify(const char *s, size_t len)
 		class |= NAME_EVAL;
 	if (is_compile(s, len))
 		class |= NAME_COMPILE;
-	if (has_part(s, len, "Python GC") || starts(s, len, "gc.collect") ||
-	    has_part(s, len, "built-in function collect") || has_part(s, len, "method collect of"))
+	if ((len == 2 && starts(s, len, "gc")) || has_part(s, len, "Python GC") ||
+	    starts(s, len, "gc.collect") || has_part(s, len, "built-in function collect") ||
+	    has_part(s, len, "method collect of"))
 		class |= NAME_GC;
 	if (starts(s, len, "<built-in") && has_word(s, len, io_words, ARRAY_SIZE(io_words)))
 		class |= NAME_IO;

@@ -249,6 +249,8 @@ static enum item_kind gpu_kind(const struct trace_event *e, uint16_t class)
 		return ITEM_COPY;
 	if (e->kind == EVENT_SET)
 		return ITEM_SET;
+	if (e->kind == EVENT_UNSEEN)
+		return ITEM_UNSEEN;
 	return class & NAME_NCCL || e->comm ? ITEM_COLL_KERNEL : ITEM_KERNEL;
 }
 
@@ -376,7 +378,7 @@ static __attribute__((noinline)) int event_take(struct fold *f, const struct tra
 		f->skipped[SKIP_BAD_TIME]++;
 		return 0;
 	}
-	return e->kind <= EVENT_TASK ? take_gpu(f, e, class) : take_host(f, e, class);
+	return e->kind < EVENT_LAUNCH ? take_gpu(f, e, class) : take_host(f, e, class);
 }
 
 int fold_event(void *user, const struct trace_event *e)

@@ -124,6 +124,8 @@ static void info_fill(struct player *p, const struct fold_hint *hint)
 	}
 	info->rank = rank_of(f, hint);
 	info->world_size = f->meta.world_size;
+	info->lane = f->meta.lane;
+	info->folds = f->meta.folds;
 	info->host = name_out(p, f->meta.host);
 	if (f->meta.host == NO_ID && hint && hint->host)
 		info->host = intern(&p->out->names, hint->host, hint->host_len);
@@ -163,7 +165,7 @@ static void player_done(struct player *p)
 	free(c->busy.v);
 	free(c->around.v);
 	free(c->stands.v);
-	free(c->colls.v);
+	free(c->waits.v);
 	free(c->exposure.v);
 	kernels_done(c);
 	arena_done(&c->arena);

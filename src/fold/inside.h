@@ -219,7 +219,7 @@ struct closing {
 
 	struct intervals compute, copy, comm, host, rest, scratch, of_class;
 	VEC(struct stand) stands;
-	VEC(const struct work *) colls; /* of busy, those that are collectives */
+	VEC(const struct work *) waits; /* of busy, collectives and what is not in the file */
 	VEC(struct exposure) exposure;	/* of each of them */
 	struct kernel_table *kernels;
 	struct step step;

@@ -11,6 +11,7 @@
 enum item_kind {
 	ITEM_KERNEL,
 	ITEM_COLL_KERNEL, /* a kernel that is communication */
+	ITEM_UNSEEN,	  /* a wait for what is not in the file */
 	ITEM_COPY,
 	ITEM_SET,
 	ITEM_GLOO,	 /* a collective on the host */

@@ -64,7 +64,7 @@ static void unions_build(struct closing *c)
 	const int64_t begin = c->begin, end = c->end;
 	struct interval *last;
 
-	c->compute.n = c->copy.n = c->comm.n = c->colls.n = 0;
+	c->compute.n = c->copy.n = c->comm.n = c->waits.n = 0;
 	vec_grow(&c->compute, c->busy.n + 1);
 	last = c->compute.v;
 	*last = (struct interval){ INT64_MIN, INT64_MIN };
@@ -74,9 +74,11 @@ static void unions_build(struct closing *c)
 		int64_t from = MAX(w->start, begin), to = MIN(w->end, end);
 
 		if (w->kind != ITEM_KERNEL) {
-			intervals_add(work_is_coll(w) ? &c->comm : &c->copy, from, to);
-			if (work_is_coll(w))
-				*vec_push(&c->colls) = w;
+			bool waits = work_is_coll(w) || w->kind == ITEM_UNSEEN;
+
+			intervals_add(waits ? &c->comm : &c->copy, from, to);
+			if (waits)
+				*vec_push(&c->waits) = w;
 		} else if (to > from && from <= last->b) {
 			last->b = MAX(last->b, to);
 		} else if (to > from) {
@@ -118,13 +120,13 @@ static size_t stretch_owner(const struct closing *c, size_t from, int64_t s, int
 {
 	size_t ends = SIZE_MAX, runs = SIZE_MAX;
 
-	for (size_t i = from; i < c->colls.n && c->colls.v[i]->start < e; i++) {
-		const struct work *w = c->colls.v[i];
+	for (size_t i = from; i < c->waits.n && c->waits.v[i]->start < e; i++) {
+		const struct work *w = c->waits.v[i];
 
 		if (w->end <= s || w->end < e - COINCIDE_NS)
 			continue;
 		if (w->end <= e + COINCIDE_NS) {
-			if (ends == SIZE_MAX || w->end > c->colls.v[ends]->end)
+			if (ends == SIZE_MAX || w->end > c->waits.v[ends]->end)
 				ends = i;
 		} else if (runs == SIZE_MAX) {
 			runs = i; /* by start: the first one runs longest */
@@ -144,7 +146,7 @@ static void stretch_attribute(struct closing *c, size_t from, int64_t s, int64_t
 
 		if (owner == SIZE_MAX)
 			return;
-		w = c->colls.v[owner];
+		w = c->waits.v[owner];
 		start = MAX(w->start, s);
 		c->exposure.v[owner].exposed_ns += MIN(e, w->end) - start;
 		c->exposure.v[owner].need_ns = own;
@@ -157,14 +159,14 @@ static void stretches_attribute(struct closing *c)
 	size_t from = 0;
 
 	c->exposure.n = 0;
-	vec_grow(&c->exposure, c->colls.n);
-	for (size_t i = 0; i < c->colls.n; i++)
+	vec_grow(&c->exposure, c->waits.n);
+	for (size_t i = 0; i < c->waits.n; i++)
 		c->exposure.v[i] = (struct exposure){ .need_ns = -1 };
 	for (size_t i = 0; i < c->stands.n; i++) {
 		const struct stand *s = &c->stands.v[i];
 
-		while (from < c->colls.n && c->colls.v[from]->end <= s->start &&
-		       c->colls.v[from]->start <= s->start)
+		while (from < c->waits.n && c->waits.v[from]->end <= s->start &&
+		       c->waits.v[from]->start <= s->start)
 			from++;
 		stretch_attribute(c, from, s->start, s->end, s->own);
 	}

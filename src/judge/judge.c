@@ -186,7 +186,7 @@ static void take_ops(struct judge *j, struct step *const *steps, uint64_t number
 		}
 }
 
-static struct waited *waited_of(struct judge *j, const struct paired *in)
+static uint32_t waited_of(struct judge *j, const struct paired *in)
 {
 	uint32_t desc = j->job->groups[in->group].desc;
 	size_t i = 0;
@@ -198,8 +198,9 @@ static struct waited *waited_of(struct judge *j, const struct paired *in)
 			.desc = desc,
 			.op = in->op,
 			.ns = xcalloc(j->history, sizeof(float)),
+			.of_row = xcalloc(j->n_rows, sizeof(float)),
 		};
-	return &j->waits.v[i];
+	return (uint32_t)i;
 }
 
 /* Who came last and who waited: the last to arrive has the shortest duration, the others' extra is
@@ -215,6 +216,8 @@ static void take_waits(struct judge *j, struct pairing *p, struct step *const *s
 
 		in->waited = apart ? 0 : -1;
 		in->last_row = NO_ID;
+		if (apart)
+			in->waited_at = waited_of(j, in);
 	}
 	for (uint32_t row = 0; row < j->n_rows; row++)
 		for (uint32_t i = 0; steps[row] && i < steps[row]->n_colls; i++) {
@@ -224,6 +227,7 @@ static void take_waits(struct judge *j, struct pairing *p, struct step *const *s
 			if (in->waited < 0)
 				continue;
 			in->waited += d - in->shortest;
+			j->waits.v[in->waited_at].of_row[row] += (float)(d - in->shortest);
 			j->ranks[row].wait_ns += (int64_t)(d - in->shortest);
 			if (d <= in->shortest)
 				in->last_row = row;
@@ -235,7 +239,7 @@ static void take_waits(struct judge *j, struct pairing *p, struct step *const *s
 			continue;
 		j->ranks[in->last_row].arrived_last++;
 		j->caused[in->last_row] += in->waited;
-		waited_of(j, in)->ns[t] += (float)in->waited;
+		j->waits.v[in->waited_at].ns[t] += (float)in->waited;
 	}
 }
 
@@ -247,23 +251,22 @@ static void take_details(struct judge *j, struct step *const *steps, uint32_t t)
 	uint32_t peers[DETAIL_PEERS];
 
 	for (uint32_t role = 0; role < j->n_roles; role++) {
-		size_t n = 0, n_peers = 0;
+		const uint32_t *rows = role_rows(j, role), *end = role_end(j, role);
 		double own, limit = DETAIL_SHARE * j->moments[t].wall;
+		size_t n = 0, n_peers = 0;
 
-		for (uint32_t row = 0; row < j->n_rows; row++)
-			if (j->role[row] == role && steps[row])
-				x[n++] = (double)point_of(j, row, t)->own;
+		for (const uint32_t *row = rows; row < end; row++)
+			if (steps[*row])
+				x[n++] = (double)point_of(j, *row, t)->own;
 		if (n < 2)
 			continue;
 		own = robust_reference(x, n);
-		for (uint32_t row = 0; row < j->n_rows && n_peers < DETAIL_PEERS; row++)
-			if (j->role[row] == role && steps[row] &&
-			    (double)point_of(j, row, t)->own <= own + limit / 2)
-				peers[n_peers++] = row;
-		for (uint32_t row = 0; row < j->n_rows; row++)
-			if (j->role[row] == role && steps[row] &&
-			    (double)point_of(j, row, t)->own > own + limit)
-				kernel_details(j, steps, row, peers, n_peers);
+		for (const uint32_t *row = rows; row < end && n_peers < DETAIL_PEERS; row++)
+			if (steps[*row] && (double)point_of(j, *row, t)->own <= own + limit / 2)
+				peers[n_peers++] = *row;
+		for (const uint32_t *row = rows; row < end; row++)
+			if (steps[*row] && (double)point_of(j, *row, t)->own > own + limit)
+				kernel_details(j, steps, *row, peers, n_peers);
 	}
 }
 
@@ -362,6 +365,24 @@ static void say_what_is_missing(const struct judge *j, struct report *report)
 			  j->n_rows > 1 ? "" : "s", 100 * exposed / wall);
 }
 
+/* What the rows of a timeline are. */
+static void say_lanes(const struct judge *j, struct report *report)
+{
+	const struct rank_info *first = &j->job->ranks[0];
+
+	if (!j->n_rows || !first->lane)
+		return;
+	*vec_push(&report->assumed) =
+	    job_is_folded(j->job, 0)
+		? report_printf(report,
+				"the timeline has one lane for %s; the numbers of ranks here are "
+				"those of lanes, data-parallel first, then pipeline stages",
+				first->folds ? report_printf(report, "%u ranks each", first->folds)
+					     : "one or several ranks each")
+		: "the timeline names no ranks: they are numbered by place, tensor-parallel "
+		  "first, then data-parallel, then pipeline stages";
+}
+
 int judge_finish(struct judge *j, struct report *report)
 {
 	report->verdict = j->n_steps ? VERDICT_HEALTHY : VERDICT_INSUFFICIENT;
@@ -371,6 +392,7 @@ int judge_finish(struct judge *j, struct report *report)
 				  "%" PRIu64 " steps are more than can be looked at together: they "
 				  "were judged %u at a time",
 				  j->dropped_steps + j->n_steps, j->history);
+	say_lanes(j, report);
 	if (j->n_steps) {
 		say_what_is_missing(j, report);
 		job_findings(j, report);
@@ -419,10 +441,14 @@ struct judge *judge_free(struct judge *j)
 	free(j->links.v);
 	free(j->ops.v);
 	free(j->op_slots);
-	for (size_t i = 0; i < j->waits.n; i++)
+	for (size_t i = 0; i < j->waits.n; i++) {
 		free(j->waits.v[i].ns);
+		free(j->waits.v[i].of_row);
+	}
 	free(j->waits.v);
 	free(j->role);
+	free(j->by_role);
+	free(j->first_of_role);
 	free(j->node);
 	free(j->moments);
 	free(j->points);

@@ -92,7 +92,8 @@ struct paired {
 	uint64_t bytes;
 	double shortest, longest;		/* durations */
 	double last_start, first_end, last_end; /* by the clock of all */
-	double waited;				/* by all members together */
+	double waited;				/* by all members together; < 0: nobody did */
+	uint32_t waited_at;			/* waits */
 };
 struct paired_member {
 	uint32_t row;
@@ -137,6 +138,7 @@ struct link_unit {
 	float *
 	    expected; /* [step] ns, from units of the same kind; 0: there is none to compare with */
 	float *bytes; /* [step] */
+	bool by_past; /* nobody like it is faster: expected is what it took before */
 };
 
 /* One kernel name over the job. */
@@ -178,11 +180,13 @@ struct entry {
 	double strength; /* excess in units of the noise */
 	double saved_ns; /* by what-if, summed over the steps that are on and kept */
 	double spent_ns; /* the same steps as replayed with the fault */
+	double extra_ns; /* pipeline-imbalance: saved if what one stage has more were not there */
 	uint32_t windows;
 	double unsteady;     /* how much the excess varies over its steps, against its middle */
 	bool doubt_half;     /* about half of the peers are slow and there is no past */
 	VEC(uint32_t) units; /* comm-link: what is slow */
-	double ratio;	     /* and by how much, against its like */
+	double ratio;	     /* and by how much, against its like .. */
+	bool by_past;	     /* .. or against what they took before */
 	uint32_t node;	     /* a whole node; NO_ID */
 	uint32_t kernel;     /* kernel-regression: interned name */
 	uint32_t stage;	     /* pipeline-imbalance */
@@ -205,7 +209,8 @@ struct op_seen {
 struct waited {
 	uint32_t desc; /* of the group, interned; NO_ID */
 	enum comm_op op;
-	float *ns; /* [step] */
+	float *ns;     /* [step] */
+	float *of_row; /* [row] over all steps */
 };
 
 struct judge {
@@ -216,8 +221,10 @@ struct judge {
 
 	uint32_t *role; /* [row] ranks that should look alike */
 	uint32_t n_roles;
-	bool staged;	/* roles are pipeline stages, in order */
-	uint32_t *node; /* [row] */
+	uint32_t *by_role;	 /* rows in order of role, ascending in each */
+	uint32_t *first_of_role; /* [n_roles + 1] into by_role */
+	bool staged;		 /* roles are pipeline stages, in order */
+	uint32_t *node;		 /* [row] */
 	uint32_t n_nodes;
 	bool nodes_known; /* by host names or GPU indices */
 
@@ -248,7 +255,8 @@ struct judge {
 
 	/* filled by job_findings */
 	float *ref; /* [role * history + step][BLAMES + 1]: what peers needed; last: own */
-	double sigma[BLAMES];
+	double sigma[BLAMES];	 /* noise, with a floor */
+	double measured[BLAMES]; /* the same without */
 	VEC(struct entry) entries;
 };
 
@@ -267,6 +275,18 @@ static inline bool is_p2p(enum comm_op op)
 static inline double coll_ns(const struct step_coll *c)
 {
 	return (double)(c->end_ns - c->start_ns);
+}
+
+/* The rows of a role: for (const uint32_t *row = role_rows(j, role); row < role_end(j, role);
+ * row++)
+ */
+static inline const uint32_t *role_rows(const struct judge *j, uint32_t role)
+{
+	return j->by_role + j->first_of_role[role];
+}
+static inline const uint32_t *role_end(const struct judge *j, uint32_t role)
+{
+	return j->by_role + j->first_of_role[role + 1];
 }
 
 /* The middle that faults do not move: the lower median, or the middle of a tight faster mode that
@@ -308,11 +328,12 @@ bool kernel_regression(struct judge *j, struct report *report);
 /* Where x[0..n) steps up for good, with `least` values or more on each side: the split with the
    widest clear gap, and the medians before and after it. 0 if there is none. */
 size_t step_up(const double *x, size_t n, size_t least, double *before, double *after);
-/* slow_own.c */
+/* slow_reference.c */
 void own_references(struct judge *j);
-void own_entries(struct judge *j);
 /* How far a row's part of the step (BLAMES: all of it) is above what its role needed, ns. */
 double own_excess(const struct judge *j, uint32_t row, uint32_t t, int b);
+/* slow_own.c */
+void own_entries(struct judge *j);
 /* For recordings of one or two steps: who the others waited for. */
 bool late_entry(struct judge *j, struct entry *ret);
 /* slow_job.c */

@@ -18,6 +18,8 @@
 #define UNSTEADY       0.2  /* how much the excess of a slow machine may vary */
 #define UNSTEADY_CPU   0.5  /* the same where CPUs are shared */
 #define STANDS_STEPS   8u   /* in a row, on the mean, ..*/
+#define STANDS_LEAST   3.0  /* .. at least so far out in a step, .. */
+#define STANDS_SUM     20.0 /* .. and so far in all of them together, or .. */
 #define STANDS_SIGMAS  5.0  /* .. so far out: a machine's, whatever else varies */
 #define NOISY	       0.08 /* of the work, as noise: machines do not vary so much, work does */
 #define NOISY_CPU      0.4
@@ -66,6 +68,7 @@ static void for_all_steps(const struct judge *j, struct entry *e)
 		return;
 	e->spent_ns *= (double)on / kept;
 	e->saved_ns *= (double)on / kept;
+	e->extra_ns *= (double)on / kept;
 }
 
 /* The time saved in its steps by mending it: alone, or last of all, whichever is more: where two
@@ -106,13 +109,20 @@ void entry_impact(struct judge *j, struct entry *e)
 }
 
 /* A slow machine that stands out on its own: for a while, by the same factor, far from all noise.
- */
+   Rows that are slow together are known better than one. */
 static bool stands_out(const struct judge *j, const struct entry *e)
 {
-	return e->blame == BLAME_COMPUTE && e->cause != CAUSE_COMM_LINK &&
-	       e->n_on >= STANDS_STEPS * MAX(e->windows, 1u) &&
-	       e->unsteady <= (j->job->cpu_job ? UNSTEADY_CPU : UNSTEADY) &&
-	       e->mean_ns > STANDS_SIGMAS * j->sigma[BLAME_COMPUTE];
+	double sigma = j->sigma[BLAME_COMPUTE] / sqrt((double)MAX(e->rows.n, (size_t)1));
+	double noise = sigma / fmax(e->mean_ns, 1), unsteady;
+
+	if (e->blame != BLAME_COMPUTE || e->cause == CAUSE_COMM_LINK || !e->n_on)
+		return false;
+	unsteady = sqrt(fmax(0, e->unsteady * e->unsteady - noise * noise));
+	return e->n_on >= STANDS_STEPS * MAX(e->windows, 1u) &&
+	       unsteady <= (j->job->cpu_job ? UNSTEADY_CPU : UNSTEADY) &&
+	       (e->mean_ns > STANDS_SIGMAS * sigma ||
+		(e->mean_ns > STANDS_LEAST * sigma &&
+		 e->mean_ns * sqrt(e->n_on) > STANDS_SUM * sigma));
 }
 
 /* Steps in which such a machine is slow say nothing of how work is spread. */
@@ -282,8 +292,8 @@ bool imbalance_of_work(struct judge *j, struct entry *ret)
 		named = true;
 		restless |=
 		    own->n_on > 3 && own->unsteady > (j->job->cpu_job ? UNSTEADY_CPU : UNSTEADY);
-		restless |=
-		    j->sigma[BLAME_COMPUTE] > (j->job->cpu_job ? NOISY_CPU : NOISY) * own->base_ns;
+		restless |= j->measured[BLAME_COMPUTE] >
+			    (j->job->cpu_job ? NOISY_CPU : NOISY) * own->base_ns;
 	}
 	if ((!restless && (named || e.windows < 2)) ||
 	    (2 * e.n_on < j->n_steps && !work_takes_turns(j)))
@@ -306,7 +316,9 @@ bool imbalance_of_work(struct judge *j, struct entry *ret)
 	       (restless || j->sigma[BLAME_COMPUTE] * e.n_on > 0.3 * least * wall);
 }
 
-/* One stage has more work than the others, on all its ranks. */
+/* One stage has more work than the others, on all its ranks. It costs what evening out would save:
+   the work does not vanish, it moves to the other stages, so that each has the mean of all. What
+   the step would be without it says whether it is worth a finding. */
 bool imbalance_of_stages(struct judge *j, struct entry *ret)
 {
 	struct entry e = { .cause = CAUSE_PIPELINE_IMBALANCE,
@@ -315,9 +327,10 @@ bool imbalance_of_stages(struct judge *j, struct entry *ret)
 	_cleanup_free_ double *work = xcalloc(j->n_roles, sizeof(*work));
 	_cleanup_free_ double *x = xcalloc(j->n_roles, sizeof(*x));
 	_cleanup_free_ double *scale = xcalloc(j->n_rows, sizeof(*scale));
+	_cleanup_free_ double *lighter = xcalloc(j->n_rows, sizeof(*lighter));
 	uint32_t heavy = 0;
 	size_t n = 0;
-	double middle;
+	double middle, mean = 0;
 
 	if (!j->staged)
 		return false;
@@ -328,15 +341,19 @@ bool imbalance_of_stages(struct judge *j, struct entry *ret)
 			    j->moments[t].set_aside ? 0 : (double)ref_of(j, role, t)[BLAME_COMPUTE];
 		if (work[role] > 0) /* a stage that nobody traced is no stage without work */
 			x[n++] = work[role];
+		mean += work[role];
 		heavy = work[role] > work[heavy] ? role : heavy;
 	}
 	middle = lower_median(x, n);
 	if (n < 2 || work[heavy] < STAGE_MIN * middle)
 		return false;
 	for (uint32_t row = 0; row < j->n_rows; row++)
-		scale[row] = j->role[row] == heavy ? middle / work[heavy] : 1;
+		lighter[row] = j->role[row] == heavy ? middle / work[heavy] : 1;
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		scale[row] = work[j->role[row]] > 0 ? mean / (double)n / work[j->role[row]] : 1;
 	for (uint32_t t = 0; t < j->n_steps; t++) {
-		struct what_if none = { 0 }, even = { .scale = scale };
+		struct what_if none = { 0 }, even = { .scale = scale },
+			       without = { .scale = lighter };
 		double before;
 
 		if (j->moments[t].set_aside)
@@ -348,6 +365,7 @@ bool imbalance_of_stages(struct judge *j, struct entry *ret)
 		before = run(j, t, &none);
 		e.spent_ns += before;
 		e.saved_ns += fmax(0, before - run(j, t, &even));
+		e.extra_ns += fmax(0, before - run(j, t, &without));
 	}
 	for_all_steps(j, &e);
 	e.stage = heavy;

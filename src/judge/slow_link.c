@@ -17,8 +17,11 @@
 #define SHARE_MIN                                                                                  \
 	0.002 /* of the step, lost in one unit: latencies of tiny messages vary for free */
 #define LATENCY_BYTES                                                                              \
-	65536u	    /* transfers up to this size are latency, which tells nothing of a link */
-#define LASTING 0.7 /* of the steps from the first slow one to the last */
+	65536u		/* transfers up to this size are latency, which tells nothing of a link */
+#define PAST_MIN   1.3	/* over its own past, where no like is any faster */
+#define PAST_FEW   3u	/* steps that a past must have, .. */
+#define PAST_TIGHT 1.15 /* .. this near to the fastest of them */
+#define LASTING	   0.7	/* of the steps from the first slow one to the last */
 
 /* A transfer that can be compared with those of its kind. */
 struct link_sample {
@@ -131,6 +134,16 @@ static void judge_kind(struct judge *j, const struct link_sample *s, size_t n,
 	free(speeds.v);
 }
 
+/* Of collectives without sizes only those of the same stages carry alike: an embedding is large. */
+static uint64_t stages_of(const struct judge *j, const struct pairing *p, const struct paired *in)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; !in->bytes && in->together && i < in->members; i++)
+		sum += hash_mix(19, j->role[p->members.v[in->first_member + i].row]);
+	return sum;
+}
+
 /* All that can be compared, by kind and unit; the same in all steps that are paired alike and move
    the same bytes. */
 static void find_samples(struct judge *j, struct pairing *p)
@@ -149,6 +162,7 @@ static void find_samples(struct judge *j, struct pairing *p)
 		u = &j->links.v[unit];
 		kind =
 		    hash_mix(hash_mix(u->p2p ? 1 : (uint64_t)in->op + 2, in->bytes), in->members);
+		kind = hash_mix(kind, stages_of(j, p, in));
 		p->samples[p->n_samples++] =
 		    (struct link_sample){ hash_mix(kind, u->nodes), unit, (uint32_t)i };
 	}
@@ -233,6 +247,67 @@ static uint32_t slow_steps(const struct judge *j, const struct link_unit *u, dou
 	return n >= MIN(3u, compared) && n >= LASTING * until ? n : 0;
 }
 
+/* What the bytes of a unit took in its fast steps, ns a byte; 0 if there is no such level, or it
+   never was much slower. x: [n_steps]. */
+static double own_past(const struct judge *j, const struct link_unit *u, double *x)
+{
+	double least = INFINITY, most = 0, fast;
+	size_t n = 0, near = 0;
+
+	for (uint32_t t = 0; t < j->n_steps; t++) {
+		double speed = (double)(u->spent[t] / fmaxf(u->bytes[t], 1));
+
+		if (j->moments[t].set_aside || u->spent[t] <= 0 || u->bytes[t] <= 0)
+			continue;
+		least = fmin(least, speed);
+		most = fmax(most, speed);
+		x[n++] = speed;
+	}
+	if (n < 2 * PAST_FEW || most < PAST_MIN * least)
+		return 0;
+	fast = stats_quantile(x, n, 0.1);
+	for (size_t i = 0; i < n; i++)
+		if (x[i] <= PAST_TIGHT * fast)
+			x[near++] = x[i];
+	return near >= PAST_FEW ? stats_median(x, near) : 0;
+}
+
+/* Where all that are alike have a slow link in common (one machine is in all groups), none of them
+   is any faster: then each is measured against what it took before. */
+static void compare_with_past(struct judge *j)
+{
+	_cleanup_free_ double *x = xmalloc((j->n_steps + 1) * sizeof(*x));
+	_cleanup_free_ double *past = xcalloc(j->links.n + 1, sizeof(*past));
+	bool any = false;
+
+	for (size_t i = 0; i < j->links.n && !j->job->cpu_job; i++) {
+		struct link_unit *u = &j->links.v[i];
+
+		past[i] = u->p2p || !u->complete ? 0 : own_past(j, u, x);
+		any |= past[i] > 0;
+		for (uint32_t t = 0; past[i] > 0 && t < j->n_steps; t++) {
+			float then = (float)past[i] * u->bytes[t];
+
+			if (u->expected[t] <= 0 || then < u->expected[t] / (float)RATIO_MIN) {
+				u->by_past |= u->spent[t] > (float)PAST_MIN * then;
+				u->expected[t] = then;
+			}
+		}
+	}
+	for (uint32_t t = 0; any && t < j->n_steps; t++) {
+		struct replay *r = j->moments[t].replay;
+
+		for (uint32_t i = 0; r && i < r->n_insts; i++) {
+			uint32_t unit = r->insts[i].unit;
+			const struct link_unit *u = unit == NO_ID ? NULL : &j->links.v[unit];
+
+			if (u && past[unit] > 0 && u->spent[t] > u->expected[t])
+				r->insts[i].scale =
+				    fminf(r->insts[i].scale, u->expected[t] / u->spent[t]);
+		}
+	}
+}
+
 void link_entries(struct judge *j)
 {
 	double limit = fmax(RATIO_MIN, 1 + RATIO_NOISES * ratio_noise(j)), ratio;
@@ -242,6 +317,7 @@ void link_entries(struct judge *j)
 	double worst = 0, spent = 0, expected = 0;
 
 	e.on = arena_alloc(&j->job->arena, j->n_steps + 1);
+	compare_with_past(j);
 	for (size_t i = 0; i < j->links.n; i++) {
 		const struct link_unit *u = &j->links.v[i];
 		bool any = false;
@@ -264,6 +340,7 @@ void link_entries(struct judge *j)
 			continue;
 		}
 		*vec_push(&e.units) = (uint32_t)i;
+		e.by_past |= u->by_past;
 		for (uint32_t t = 0; t < j->n_steps; t++)
 			if (unit_is_slow(j, u, t, limit)) {
 				e.on[t] = true;

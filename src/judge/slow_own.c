@@ -19,280 +19,16 @@
 #define NOISE_FLOOR  0.003 /* of the step */
 #define LATE_SHARE   0.1   /* of the steps, lost by the middle rank in waiting for one */
 #define LATE_OF_ALL  0.6   /* of all waiting */
-#define LEVEL_RISE   1.06  /* of a role's middle against its past */
-#define LEVEL_NEAR   0.025 /* of the past: a rank that stayed where all were */
-#define STALL_TIMES  3.0   /* what the other roles wait for: a whole role stands out */
-#define STALL_SHARE  0.01  /* of the step, at least */
-#define ROLE_RISE    0.08  /* of what a role needs, for it to be slow as a whole */
 #define QUIET	     0.35  /* of changes between steps, .. */
 #define QUIET_SIGMAS 0.4538 /* .. which for normal noise lie below so many sigmas */
 #define BLIP	     0.1    /* of the longest window: a shorter one beside it is chance */
+#define DIP	     0.2    /* of an entry's mean excess: still the same stretch */
 #define SAME_STEPS   0.5    /* Jaccard: rows that are slow at the same steps are one finding */
 
 struct deviations {
 	double *v;
 	size_t n, cap;
 };
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-double lower_median(double *x, size_t n)
-{
-	if (!n)
-		return NAN;
-	return stats_select(x, n, (n - 1) / 2);
-}
-
-/* The middle of the fastest values if at least `least` of them lie close together, clear of the
-   rest; else the lower median. Reorders x. */
-static double fast_mode(double *x, size_t n, size_t least)
-{
-	double middle = lower_median(x, n);
-
-	if (n >= 4) /* what is looked at lies below it */
-		qsort(x, (n - 1) / 2 + 1, sizeof(*x), by_value);
-	for (size_t i = MAX(least, (size_t)2) - 1; n >= 4 && i + 1 <= (n - 1) / 2; i++) {
-		double width = x[i] - x[0], gap = x[i + 1] - x[i];
-
-		if (gap > 0.08 * x[i] && gap > 3 * width)
-			return x[i / 2];
-	}
-	return middle;
-}
-
-double robust_reference(double *x, size_t n)
-{
-	return fast_mode(x, n, (n + 3) / 4);
-}
-
-static double part_of(const struct point *p, int b)
-{
-	return b == BLAMES ? (double)p->own : (double)p->part[b];
-}
-
-/* A role of one has no peers: its own middle over time, moved by what moved the other roles. */
-static void reference_from_past(struct judge *j, uint32_t role, uint32_t row, const double *common)
-{
-	_cleanup_free_ double *x = xmalloc((j->n_steps + 1) * sizeof(*x));
-
-	for (int b = 0; b <= BLAMES; b++) {
-		size_t n = 0;
-		double middle;
-
-		for (uint32_t t = 0; t < j->n_steps; t++)
-			if (!j->moments[t].set_aside && point_of(j, row, t)->own >= 0)
-				x[n++] = part_of(point_of(j, row, t), b) / common[t];
-		middle =
-		    n ? b == BLAME_COMPUTE || b == BLAMES ? fast_mode(x, n, 2) : lower_median(x, n)
-		      : 0;
-		for (uint32_t t = 0; t < j->n_steps; t++)
-			ref_of(j, role, t)[b] = (float)(middle * common[t]);
-	}
-}
-
-/* What each role needed at each step before roles are compared with their past: its reference, or
-   the work of its only row. [role * n_steps + step] */
-static double *role_levels(const struct judge *j, const uint32_t *size)
-{
-	double *level = xcalloc((size_t)j->n_roles * j->n_steps + 1, sizeof(*level));
-
-	for (uint32_t row = 0; row < j->n_rows; row++)
-		for (uint32_t t = 0; t < j->n_steps; t++)
-			level[(size_t)j->role[row] * j->n_steps + t] =
-			    size[j->role[row]] > 1
-				? (double)ref_of(j, j->role[row], t)[BLAME_COMPUTE]
-				: fmax(0, (double)point_of(j, row, t)->part[BLAME_COMPUTE]);
-	return level;
-}
-
-/* How much more than usual the other roles worked at each step: the middle over them of what each
-   needed against its own middle. All 1 if there are none. */
-static void common_work(const struct judge *j, uint32_t role, const double *level, double *common)
-{
-	_cleanup_free_ double *x = xmalloc((MAX(j->n_roles, j->n_steps) + 1) * sizeof(*x));
-	_cleanup_free_ double *middle = xcalloc(j->n_roles + 1, sizeof(*middle));
-
-	for (uint32_t other = 0; other < j->n_roles; other++) {
-		memcpy(x, level + (size_t)other * j->n_steps, j->n_steps * sizeof(*x));
-		middle[other] = other != role ? lower_median(x, j->n_steps) : 0;
-	}
-	for (uint32_t t = 0; t < j->n_steps; t++) {
-		size_t n = 0;
-
-		for (uint32_t other = 0; other < j->n_roles; other++)
-			if (middle[other] > 0 && level[(size_t)other * j->n_steps + t] > 0)
-				x[n++] = level[(size_t)other * j->n_steps + t] / middle[other];
-		common[t] = n ? lower_median(x, n) : 1;
-	}
-}
-
-/* A whole role that gets slower together has no peers left: what it needed in its fastest steps,
-   the others' change taken out, is what it is measured against. */
-static void role_against_past(struct judge *j, uint32_t role, const double *common)
-{
-	_cleanup_free_ double *x = xmalloc((j->n_steps + 1) * sizeof(*x));
-	size_t n = 0, risen = 0;
-	bool from_start = false;
-	double mode;
-
-	for (uint32_t t = 0; t < j->n_steps; t++)
-		if (!j->moments[t].set_aside && ref_of(j, role, t)[BLAME_COMPUTE] > 0)
-			x[n++] = (double)ref_of(j, role, t)[BLAME_COMPUTE] / common[t];
-	if (n < 4)
-		return;
-	mode = fast_mode(x, n, 2);
-	for (uint32_t t = 0, first = 1; t < j->n_steps; t++) {
-		bool high = !j->moments[t].set_aside && (double)ref_of(j, role, t)[BLAME_COMPUTE] >
-							    (1 + ROLE_RISE) * mode * common[t];
-
-		from_start |= high && first;
-		first &= j->moments[t].set_aside;
-		risen += high;
-	}
-	/* Of two roles the other may as well have been faster for a while, or have got slower
-	 * since. */
-	if (j->n_roles == 2 && (2 * risen > n || from_start))
-		return;
-	for (uint32_t t = 0; t < j->n_steps; t++) {
-		float *ref = ref_of(j, role, t);
-		float lowered = ref[BLAME_COMPUTE] - (float)(mode * common[t]);
-
-		if (j->moments[t].set_aside || (double)lowered < ROLE_RISE * mode * common[t])
-			continue;
-		ref[BLAME_COMPUTE] -= lowered;
-		ref[BLAMES] -= lowered;
-	}
-}
-
-/* Most of a role got slower at one step and a few did not: then these few, who are where all were
-   before, are what the others are measured against. Only where the role's work is steady from step
-   to step. */
-static void keep_past_level(struct judge *j, uint32_t role)
-{
-	_cleanup_free_ double *x = xmalloc((MAX(j->n_rows, j->n_steps) + 1) * sizeof(*x));
-	_cleanup_free_ double *past = xmalloc((j->n_steps + 1) * sizeof(*past));
-	size_t n_past = 0;
-
-	for (uint32_t t = 0; t < j->n_steps; t++) {
-		float *ref = &ref_of(j, role, t)[BLAME_COMPUTE];
-		double level, spread;
-		float lowered = 0;
-		size_t n = 0;
-
-		if (j->moments[t].set_aside)
-			continue;
-		if (n_past >= 2) {
-			memcpy(x, past, n_past * sizeof(*x));
-			level = stats_median(x, n_past);
-			spread = stats_mad(x, n_past, level);
-			for (uint32_t row = 0; row < j->n_rows && (double)*ref > LEVEL_RISE * level;
-			     row++)
-				if (j->role[row] == role && point_of(j, row, t)->own >= 0 &&
-				    fabs((double)point_of(j, row, t)->part[BLAME_COMPUTE] - level) <
-					LEVEL_NEAR * level)
-					x[n++] = (double)point_of(j, row, t)->part[BLAME_COMPUTE];
-			if (n && spread < LEVEL_NEAR / 2 * level)
-				lowered = *ref - (float)lower_median(x, n);
-			*ref -= lowered;
-			ref_of(j, role, t)[BLAMES] -= lowered;
-		}
-		past[n_past++] = (double)*ref;
-	}
-}
-
-/* What a whole role's GPUs wait for, hosts, data or a save, no peer in it shows. Ranks of other
-   roles have other work, but all wait for next to nothing of these: so the other roles tell. Of two
-   roles the past has to agree. */
-static void stalls_against_others(struct judge *j, int b)
-{
-	_cleanup_free_ double *x = xmalloc((MAX(j->n_roles, j->n_steps) + 1) * sizeof(*x));
-	_cleanup_free_ double *past = xcalloc(j->n_roles + 1, sizeof(*past));
-
-	for (uint32_t role = 0; role < j->n_roles; role++) {
-		size_t n = 0;
-
-		for (uint32_t t = 0; t < j->n_steps; t++)
-			if (!j->moments[t].set_aside)
-				x[n++] = (double)ref_of(j, role, t)[b];
-		past[role] = n ? stats_quantile(x, n, 0.25) : 0;
-	}
-	for (uint32_t t = 0; t < j->n_steps; t++) {
-		double others;
-
-		if (j->moments[t].set_aside)
-			continue;
-		for (uint32_t role = 0; role < j->n_roles; role++)
-			x[role] = (double)ref_of(j, role, t)[b];
-		others = lower_median(x, j->n_roles);
-		for (uint32_t role = 0; role < j->n_roles; role++) {
-			float *ref = ref_of(j, role, t);
-			double now = (double)ref[b];
-
-			if (now < STALL_TIMES * others ||
-			    now - others < STALL_SHARE * j->moments[t].wall ||
-			    (j->n_roles == 2 && now < STALL_TIMES * past[role]))
-				continue;
-			ref[BLAMES] -= (float)(now - others);
-			ref[b] = (float)others;
-		}
-	}
-}
-
-void own_references(struct judge *j)
-{
-	_cleanup_free_ double *x = xmalloc((j->n_rows + 1) * sizeof(*x));
-	_cleanup_free_ double *common = xmalloc((j->n_steps + 1) * sizeof(*common));
-	_cleanup_free_ uint32_t *size = xcalloc(j->n_roles + 1, sizeof(*size));
-	_cleanup_free_ double *level = NULL;
-	_cleanup_free_ bool *role_seen = xcalloc(j->n_roles + 1, sizeof(*role_seen));
-
-	j->ref = xcalloc((size_t)j->n_roles * j->history * (BLAMES + 1), sizeof(*j->ref));
-	for (uint32_t row = 0; row < j->n_rows; row++)
-		size[j->role[row]]++;
-	for (uint32_t role = 0; role < j->n_roles; role++)
-		for (uint32_t t = 0; size[role] > 1 && t < j->n_steps; t++)
-			for (int b = 0; b <= BLAMES; b++) {
-				size_t n = 0;
-
-				for (uint32_t row = 0; row < j->n_rows; row++)
-					if (j->role[row] == role && point_of(j, row, t)->own >= 0)
-						x[n++] = part_of(point_of(j, row, t), b);
-				if (n)
-					ref_of(j, role, t)[b] =
-					    (float)(b == BLAME_COMPUTE || b == BLAMES
-							? robust_reference(x, n)
-							: lower_median(x, n));
-			}
-	for (uint32_t role = 0; role < j->n_roles; role++)
-		if (size[role] > 2)
-			keep_past_level(j, role);
-	level = role_levels(j, size);
-	for (uint32_t row = 0; row < j->n_rows; row++) {
-		uint32_t role = j->role[row];
-
-		if (size[role] != 1 && (j->n_roles < 2 || role_seen[role]))
-			continue;
-		role_seen[role] = true;
-		common_work(j, role, level, common);
-		if (size[role] == 1)
-			reference_from_past(j, role, row, common);
-		else
-			role_against_past(j, role, common);
-	}
-	for (int b = 0; b < BLAMES && j->n_roles > 1; b++)
-		if (b == BLAME_HOST || b == BLAME_DATA || b == BLAME_SAVE)
-			stalls_against_others(j, b);
-}
-
-double own_excess(const struct judge *j, uint32_t row, uint32_t t, int b)
-{
-	return part_of(point_of(j, row, t), b) - (double)ref_of(j, j->role[row], t)[b];
-}
 
 static bool judged(const struct judge *j, uint32_t row, uint32_t t)
 {
@@ -350,7 +86,7 @@ static double as_sigma(struct deviations *d)
 }
 
 /* What excess is when nothing is wrong: about a row's own middle, and below its role. */
-static double noise_of(const struct judge *j, int b)
+static double noise_of(struct judge *j, int b)
 {
 	struct deviations around = { 0 }, below = { 0 };
 	_cleanup_free_ double *x = xmalloc((j->n_steps + 1) * sizeof(*x));
@@ -383,7 +119,8 @@ static double noise_of(const struct judge *j, int b)
 	wall = steps ? lower_median(x, steps) : 0;
 	double a = as_sigma(&around), c = as_sigma(&below);
 
-	return fmax(fmax(a, c), NOISE_FLOOR * wall);
+	j->measured[b] = fmax(a, c);
+	return fmax(j->measured[b], NOISE_FLOOR * wall);
 }
 
 /* Steps that stand clear, then those beside them at half that height. Returns how many are on. */
@@ -625,6 +362,24 @@ static void reach_back(const struct judge *j, struct entry *e)
 	}
 }
 
+/* One step in which the excess of an entry's rows dips is no end of a window. */
+static void fill_dips(const struct judge *j, struct entry *e)
+{
+	for (uint32_t t = 1; t + 1 < j->n_steps; t++) {
+		double sum = 0;
+		uint32_t n = 0;
+
+		if (e->on[t] || !e->on[t - 1] || !e->on[t + 1])
+			continue;
+		for (size_t i = 0; i < e->rows.n; i++)
+			if (judged(j, e->rows.v[i], t)) {
+				sum += own_excess(j, e->rows.v[i], t, (int)e->blame);
+				n++;
+			}
+		e->on[t] = n && sum / n > DIP * e->mean_ns;
+	}
+}
+
 /* Joins rows that are slow for the same reason at the same steps; the largest takes the others in.
  */
 static void join_entries(struct judge *j)
@@ -666,6 +421,7 @@ static void join_entries(struct judge *j)
 				e->on[t] = known && 2 * high >= known;
 		}
 		drop_blips(j, e->on);
+		fill_dips(j, e);
 		entry_measure(j, e);
 		e->cause = cause_of(e);
 		if (e->blame != BLAME_COMPUTE)

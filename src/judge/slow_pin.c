@@ -53,7 +53,7 @@ static void count_units(struct pinning *p, const bool *taken)
 				p->its[u->rows[k]]++;
 				p->its_slow[u->rows[k]] += p->slow[i];
 			}
-			if (u->nodes < 2 || p->seen[node] == i + 1)
+			if ((u->nodes < 2 && !p->inside) || p->seen[node] == i + 1)
 				continue;
 			p->seen[node] = i + 1;
 			p->its[node]++;
@@ -99,7 +99,7 @@ static void take_units(const struct pinning *p, size_t suspect, bool *taken)
 			taken[i] |= suspect < j->n_rows
 					? u->rows[k] == suspect && (p->inside || u->nodes > 1)
 					: (size_t)j->n_rows + j->node[u->rows[k]] == suspect &&
-					      u->nodes > 1;
+					      (p->inside || u->nodes > 1);
 	}
 }
 

@@ -5,6 +5,7 @@
  */
 #include "base/stats.h"
 #include "judge/judge_internal.h"
+#include "model/layout.h"
 
 #include <math.h>
 
@@ -18,6 +19,7 @@
 	     */
 #define SAVE_LEAST_NS 10e6 /* a save shorter than this is no save to speak of */
 #define CPU_EXCESS    0.25 /* over its peers, for compute on a CPU job */
+#define SIDE_TIMES    5.0  /* cheaper than the slow work that comes with it */
 #define NOTE_MIN      0.01 /* of the steps: less is not worth a line */
 
 bool names_nobody(const struct entry *e)
@@ -55,9 +57,14 @@ uint32_t judged_steps(const struct judge *j)
 	return n;
 }
 
+static double slowdown_without(const struct entry *e, double saved_ns)
+{
+	return e->spent_ns > saved_ns ? e->spent_ns / (e->spent_ns - saved_ns) : 1;
+}
+
 static double slowdown_of(const struct entry *e)
 {
-	return e->spent_ns > e->saved_ns ? e->spent_ns / (e->spent_ns - e->saved_ns) : 1;
+	return slowdown_without(e, e->saved_ns);
 }
 
 /* CPUs are shared, with other ranks and with strangers: a rank that computes longer now and then is
@@ -70,6 +77,29 @@ static bool is_cpu_jitter(const struct judge *j, const struct entry *e)
 	       (!lasts || e->mean_ns < CPU_EXCESS * e->base_ns);
 }
 
+/* A slow machine moves data slowly too: its slow transfers, which cost little beside its slow work,
+   are a trace of that. */
+static bool is_side_effect(const struct judge *j, const struct entry *e)
+{
+	for (size_t i = 0; i < j->entries.n && e->cause == CAUSE_COMM_LINK; i++) {
+		const struct entry *other = &j->entries.v[i];
+		uint32_t both = 0;
+		bool shared = false;
+
+		if (other->blame != BLAME_COMPUTE || other->cause == CAUSE_COMM_LINK ||
+		    other->saved_ns < SIDE_TIMES * e->saved_ns)
+			continue;
+		for (size_t k = 0; k < e->rows.n; k++)
+			for (size_t m = 0; m < other->rows.n; m++)
+				shared |= e->rows.v[k] == other->rows.v[m];
+		for (uint32_t t = 0; t < j->n_steps; t++)
+			both += e->on[t] && other->on[t];
+		if (shared && 2 * both >= e->n_on)
+			return true;
+	}
+	return false;
+}
+
 static enum severity severity_of(const struct judge *j, const struct entry *e)
 {
 	bool enough = e->n_on >= MIN(3u, judged_steps(j)) || e->saved_ns >= usual_step(j) ||
@@ -79,7 +109,7 @@ static enum severity severity_of(const struct judge *j, const struct entry *e)
 		       : e->base_ns > 0		   ? (e->base_ns + e->mean_ns) / e->base_ns
 						   : 1;
 
-	if (is_cpu_jitter(j, e))
+	if (is_cpu_jitter(j, e) || is_side_effect(j, e))
 		return SEVERITY_NOTE;
 	if (e->common &&
 	    (e->blame == BLAME_HOST || (e->blame == BLAME_DATA && e->mean_ns < COMMON_LEAST_NS) ||
@@ -91,7 +121,8 @@ static enum severity severity_of(const struct judge *j, const struct entry *e)
 		return SEVERITY_NOTE;
 	if (e->cause == CAUSE_CHECKPOINT && e->saved_ns < SAVE_LEAST_NS * e->n_on)
 		return SEVERITY_NOTE;
-	if (slowdown_of(e) - 1 >= j->options.min_impact && enough)
+	if (slowdown_without(e, fmax(e->saved_ns, e->extra_ns)) - 1 >= j->options.min_impact &&
+	    enough)
 		return SEVERITY_FAULT;
 	if ((e->cause == CAUSE_COMPUTE_STRAGGLER || e->cause == CAUSE_COMM_LINK) && e->rows.n &&
 	    ratio >= RISK_RATIO && e->n_on >= RISK_STEPS &&
@@ -123,7 +154,8 @@ static void add_windows(const struct judge *j, struct finding *f, const struct e
 
 static void add_impact(const struct judge *j, struct finding *f, const struct entry *e)
 {
-	double gpus = (double)MAX(j->job->world_size, (int64_t)j->n_rows);
+	double gpus =
+	    (double)MAX(j->job->world_size, (int64_t)j->n_rows) * MAX(j->job->ranks[0].folds, 1u);
 
 	f->slowdown = slowdown_of(e);
 	f->step_ms_lost = e->n_on ? e->saved_ns / e->n_on / 1e6 : 0;
@@ -196,12 +228,60 @@ static void add_where(const struct judge *j, struct finding *f, const struct ent
 		f->where_phase = name_of(j, d->host_what);
 }
 
+/* Where few ranks did most of the waiting in an operation (a group that the culprit holds up beside
+   the job), these; else all victims. */
+static size_t waiting_rows(const struct judge *j, const struct waited *w, const bool *culprit,
+			   uint32_t *rows, double *ret_sum)
+{
+	float most = 0;
+	size_t n = 0;
+
+	*ret_sum = 0;
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		most = culprit[row] ? most : MAX(most, w->of_row[row]);
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		if (!culprit[row] && w->of_row[row] > 0.5f * most) {
+			rows[n++] = row;
+			*ret_sum += (double)w->of_row[row];
+		}
+	return 8 * n < j->n_rows ? n : 0;
+}
+
+/* From the work that is late to the operations in which others wait for it, the costliest first. */
+static void add_propagation(const struct judge *j, struct report *r, struct finding *f,
+			    const struct entry *e, const bool *culprit, size_t n_victims)
+{
+	_cleanup_free_ uint32_t *rows = xmalloc((j->n_rows + 1) * sizeof(*rows));
+	double on = MAX(e->n_on, 1u), sum;
+	struct loss top[3] = { 0 };
+
+	if (e->cause != CAUSE_COMM_LINK && f->where_phase)
+		*vec_push(&f->propagation) = (struct propagation){
+			.at = f->where_phase,
+			.victims = report_rank_set(r, e->rows.v, e->rows.n),
+			.ms = e->mean_ns / 1e6,
+			.origin = true,
+		};
+	most_waited(j, e, top, ARRAY_SIZE(top));
+	for (size_t k = 0; k < ARRAY_SIZE(top) && top[k].at; k++) {
+		const char *desc = name_of(j, top[k].at->desc);
+		size_t n = waiting_rows(j, top[k].at, culprit, rows, &sum);
+
+		*vec_push(&f->propagation) = (struct propagation){
+			.at = report_printf(r, "%s%s%s", comm_op_name(top[k].at->op),
+					    desc ? " of " : "", desc ? desc : ""),
+			.victims = n ? report_rank_set(r, rows, n) : f->victims,
+			.ms = n ? sum / 1e6 / on / (double)n
+				: top[k].ns / 1e6 / on / (double)n_victims,
+		};
+	}
+}
+
 static void add_victims(const struct judge *j, struct report *r, struct finding *f,
 			const struct entry *e)
 {
 	VEC(uint32_t) rows = { 0 };
 	_cleanup_free_ bool *culprit = xcalloc(j->n_rows + 1, 1);
-	struct loss top[3] = { 0 };
 
 	for (size_t i = 0; i < e->rows.n; i++)
 		culprit[e->rows.v[i]] = true;
@@ -210,23 +290,20 @@ static void add_victims(const struct judge *j, struct report *r, struct finding 
 			*vec_push(&rows) = row;
 	if (rows.n && rows.n < j->n_rows && e->rows.n) {
 		f->victims = report_rank_set(r, rows.v, rows.n);
-		most_waited(j, e, top, ARRAY_SIZE(top));
-		for (size_t k = 0; k < ARRAY_SIZE(top) && top[k].at; k++) {
-			const char *desc = name_of(j, top[k].at->desc);
-
-			*vec_push(&f->propagation) = (struct propagation){
-				report_printf(r, "%s%s%s", comm_op_name(top[k].at->op),
-					      desc ? " of " : "", desc ? desc : ""),
-				f->victims,
-				top[k].ns / 1e6 / MAX(e->n_on, 1u) / (double)rows.n,
-			};
-		}
+		add_propagation(j, r, f, e, culprit, rows.n);
 	}
 	free(rows.v);
 }
 
-static void set_culprits(const struct judge *j, struct finding *f, const struct entry *e)
+static void set_culprits(const struct judge *j, struct report *r, struct finding *f,
+			 const struct entry *e)
 {
+	for (size_t i = 0; i < e->rows.n && j->job->ranks[e->rows.v[0]].lane; i++) {
+		char place[64];
+
+		layout_place(j->job, e->rows.v[i], place);
+		*vec_push(&f->coords) = report_printf(r, "%s", place);
+	}
 	for (size_t i = 0; i < e->rows.n; i++) {
 		const char *host = name_of(j, j->job->ranks[e->rows.v[i]].host);
 		bool known = !host;
@@ -269,7 +346,7 @@ void entry_report(struct judge *j, struct report *report, struct entry *e)
 								    : "L2";
 	f.action = cause_info(e->cause)->action;
 	if (!names_nobody(e))
-		set_culprits(j, &f, e);
+		set_culprits(j, report, &f, e);
 	if (e->cause == CAUSE_PIPELINE_IMBALANCE)
 		*vec_push(&f.stages) = e->stage;
 	add_windows(j, &f, e);

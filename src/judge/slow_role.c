@@ -201,7 +201,7 @@ static bool roles_by_layout(struct judge *j)
 	return true;
 }
 
-void roles_find(struct judge *j, struct step *const *steps)
+static void roles_settle(struct judge *j, struct step *const *steps)
 {
 	_cleanup_free_ uint32_t *parent = xcalloc(j->n_rows + 1, sizeof(*parent));
 	_cleanup_free_ uint32_t *line_of = xcalloc(j->n_rows + 1, sizeof(*line_of));
@@ -249,6 +249,23 @@ void roles_find(struct judge *j, struct step *const *steps)
 		j->n_roles = 1;
 		memset(j->role, 0, j->n_rows * sizeof(*j->role));
 	}
+}
+
+void roles_find(struct judge *j, struct step *const *steps)
+{
+	uint32_t *at;
+
+	roles_settle(j, steps);
+	free(j->by_role);
+	free(j->first_of_role);
+	j->by_role = xmalloc((j->n_rows + 1) * sizeof(*j->by_role));
+	j->first_of_role = at = xcalloc(j->n_roles + 2, sizeof(*at));
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		at[j->role[row] + 2]++;
+	for (uint32_t role = 2; role < j->n_roles + 2; role++)
+		at[role] += at[role - 1];
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		j->by_role[at[j->role[row] + 1]++] = row;
 }
 
 struct node_key {

@@ -6,8 +6,11 @@
 #include "base/ranges.h"
 #include "base/stats.h"
 #include "judge/judge_internal.h"
+#include "model/layout.h"
 
 #include <math.h>
+
+#define PLACES_SHOWN 3
 
 /* "step 7", "steps 9, 12-13", "since step 5": the last when it lasts to the end. */
 static const char *when(const struct judge *j, struct report *r, const struct entry *e)
@@ -34,6 +37,20 @@ static const char *when(const struct judge *j, struct report *r, const struct en
 	else
 		text = report_printf(r, "in step%s %s", v.n > 1 ? "s" : "", set);
 	free(v.v);
+	return text;
+}
+
+/* Lanes by their places: "the worker at dp=0 pp=3". */
+static const char *workers(const struct judge *j, struct report *r, const struct entry *e)
+{
+	const char *text = e->rows.n > 1 ? "the workers at" : "the worker at";
+	char place[64];
+
+	for (size_t i = 0; i < MIN(e->rows.n, (size_t)PLACES_SHOWN); i++)
+		text = report_printf(r, "%s%s %s", text, i ? "," : "",
+				     layout_place(j->job, e->rows.v[i], place));
+	if (e->rows.n > PLACES_SHOWN)
+		text = report_printf(r, "%s and %zu more", text, e->rows.n - PLACES_SHOWN);
 	return text;
 }
 
@@ -81,6 +98,8 @@ static const char *who(const struct judge *j, struct report *r, const struct ent
 		host = report_printf(r, " (all of %s)", intern_get(&j->job->names, name));
 	else if (e->node != NO_ID)
 		host = " (one whole machine)";
+	if (job_is_folded(j->job, e->rows.v[0]))
+		return workers(j, r, e);
 	if (e->rows.n == 1 && j->job->ranks[e->rows.v[0]].rank < 0)
 		return report_rank_set(r, e->rows.v, 1);
 	return report_printf(r, "rank%s %s%s", e->rows.n > 1 ? "s" : "",
@@ -397,10 +416,24 @@ static void own_summary(const struct judge *j, struct report *r, struct finding 
 	}
 }
 
+#define SET_SAID 48 /* letters; longer sets are told by their ends */
+
+static const char *unit_words(const struct judge *j, struct report *r, const struct link_unit *u)
+{
+	const char *set = report_rank_set(r, u->rows, u->n_rows);
+
+	if (strlen(set) <= SET_SAID)
+		return report_printf(r, "ranks %s", set);
+	return report_printf(r, "%" PRIu32 " ranks from %" PRId64 " to %" PRId64, u->n_rows,
+			     j->job->ranks[u->rows[0]].rank,
+			     j->job->ranks[u->rows[u->n_rows - 1]].rank);
+}
+
 static void link_words(const struct judge *j, struct report *r, struct finding *f,
 		       const struct entry *e)
 {
 	const char *name = who(j, r, e);
+	const char *than = e->by_past ? "before" : "the same elsewhere";
 
 	for (size_t i = 0; i < e->units.n && i < 8; i++) {
 		const struct link_unit *u = &j->links.v[e->units.v[i]];
@@ -411,27 +444,26 @@ static void link_words(const struct judge *j, struct report *r, struct finding *
 			spent += e->on[t] ? (double)u->spent[t] : 0;
 			expected += e->on[t] ? (double)u->expected[t] : 0;
 		}
-		*vec_push(&f->groups) = report_printf(r, "%s%sranks %s", desc && *desc ? desc : "",
-						      desc && *desc ? ": " : "",
-						      report_rank_set(r, u->rows, u->n_rows));
-		add_evidence(
-		    f,
-		    report_printf(r, "transfers among ranks %s once all have arrived, per step",
-				  report_rank_set(r, u->rows, u->n_rows)),
-		    spent / 1e6 / MAX(e->n_on, 1u), expected / 1e6 / MAX(e->n_on, 1u), "ms");
+		*vec_push(&f->groups) =
+		    report_printf(r, "%s%s%s", desc && *desc ? desc : "", desc && *desc ? ": " : "",
+				  unit_words(j, r, u));
+		add_evidence(f,
+			     report_printf(r, "transfers among %s once all have arrived, per step",
+					   unit_words(j, r, u)),
+			     spent / 1e6 / MAX(e->n_on, 1u), expected / 1e6 / MAX(e->n_on, 1u),
+			     "ms");
 	}
 	if (e->rows.n)
 		f->summary =
-		    report_printf(r,
-				  "transfers that include %s take %.3g times as long as the same "
-				  "elsewhere, %s",
-				  name, e->ratio, when(j, r, e));
+		    report_printf(r, "transfers that include %s take %.3g times as long as %s, %s",
+				  name, e->ratio, than, when(j, r, e));
 	else
 		f->summary = report_printf(
 		    r,
-		    "transfers of %zu group%s (%s) take %.3g times as long as the same "
-		    "elsewhere, %s; which member it is cannot be told",
-		    e->units.n, e->units.n > 1 ? "s" : "", f->groups.v[0], e->ratio, when(j, r, e));
+		    "transfers of %zu group%s (%s) take %.3g times as long as %s, %s; which member "
+		    "it is cannot be told",
+		    e->units.n, e->units.n > 1 ? "s" : "", f->groups.v[0], e->ratio, than,
+		    when(j, r, e));
 	exclude(f, CAUSE_COMPUTE_STRAGGLER,
 		"all members had arrived: the shortest duration of each collective is compared, "
 		"which holds no waiting");
@@ -472,6 +504,10 @@ static void plain_words(const struct judge *j, struct report *r, struct finding 
 		    e->stage, amount(r, e->mean_ns / 1e6), amount(r, e->base_ns / 1e6));
 		add_evidence(f, "compute per step of the heaviest stage, against the middle one",
 			     e->mean_ns / 1e6, e->base_ns / 1e6, "ms");
+		add_evidence(f,
+			     "the step, against what it would be without what this stage has more",
+			     e->spent_ns / MAX(e->n_on, 1u) / 1e6,
+			     (e->spent_ns - e->extra_ns) / MAX(e->n_on, 1u) / 1e6, "ms");
 		exclude(f, CAUSE_COMPUTE_STRAGGLER, "all ranks of the stage are alike");
 		break;
 	case CAUSE_KERNEL_REGRESSION:
@@ -545,13 +581,23 @@ static const char *advice(const struct judge *j, const struct entry *e)
 	}
 }
 
+/* The first culprit: one is enough to look at. */
+static const char *first_of(const struct judge *j, struct report *r, const struct entry *e)
+{
+	struct entry one = *e;
+
+	one.rows.n = MIN(e->rows.n, (size_t)1);
+	one.node = NO_ID;
+	return who(j, r, &one);
+}
+
 void words_next(const struct judge *j, struct report *r, struct finding *f, const struct entry *e)
 {
 	const char *host = e->rows.n ? name_of(j, j->job->ranks[e->rows.v[0]].host) : NULL;
 	const char *on = host ? report_printf(r, "ssh %s ", host) : "";
-	const char *where = e->rows.n && !host ? report_printf(r, "   # on the machine of rank %s",
-							       report_rank_set(r, e->rows.v, 1))
-					       : "";
+	const char *first = first_of(j, r, e);
+	const char *where =
+	    e->rows.n && !host ? report_printf(r, "   # on the machine of %s", first) : "";
 	int32_t gpu = e->rows.n ? j->job->ranks[e->rows.v[0]].gpu_index : -1;
 
 	if (advice(j, e))
@@ -575,8 +621,7 @@ void words_next(const struct judge *j, struct report *r, struct finding *f, cons
 	case CAUSE_HOST_STALL:
 		if (e->rows.n)
 			*vec_push(&f->next) = report_printf(
-			    r, "%spy-spy dump --pid PID   # of rank %s, while it stalls", on,
-			    report_rank_set(r, e->rows.v, 1));
+			    r, "%spy-spy dump --pid PID   # of %s, while it stalls", on, first);
 		break;
 	case CAUSE_DATA_STARVED:
 		*vec_push(&f->next) = report_printf(r, "%siostat -x 1 3%s", on, where);

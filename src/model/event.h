@@ -9,13 +9,14 @@
 #include "base/intern.h"
 
 enum event_kind {
-	EVENT_KERNEL,	  /* GPU work: a kernel, collective kernels among them */
-	EVENT_COPY,	  /* GPU work: a memory copy */
-	EVENT_SET,	  /* GPU work: a memory set */
-	EVENT_TASK,	  /* GPU work that its profiler calls no kernel (MTIA): busy, not counted */
-	EVENT_LAUNCH,	  /* host: a runtime or driver call that starts GPU work */
-	EVENT_SYNC,	  /* host: a runtime or driver call that waits for the GPU */
-	EVENT_ANNOTATION, /* host: a named range (user_annotation), step marks among them */
+	EVENT_KERNEL, /* GPU work: a kernel, collective kernels among them */
+	EVENT_COPY,   /* GPU work: a memory copy */
+	EVENT_SET,    /* GPU work: a memory set */
+	EVENT_TASK,   /* GPU work that its profiler calls no kernel (MTIA): busy, not counted */
+	EVENT_UNSEEN, /* nothing: it waits for what the file does not show, on others' account */
+	EVENT_LAUNCH, /* host: a runtime or driver call that starts GPU work */
+	EVENT_SYNC,   /* host: a runtime or driver call that waits for the GPU */
+	EVENT_ANNOTATION,     /* host: a named range (user_annotation), step marks among them */
 	EVENT_GPU_ANNOTATION, /* the same range as it spans the GPU's work */
 	EVENT_OP,	      /* host: an operator (cpu_op) */
 	EVENT_PYTHON,	      /* host: a Python function */
@@ -110,6 +111,8 @@ struct trace_meta {
 	int64_t world_size; /* -1: unknown */
 	uint32_t host, backend, gpu_name, trace_id;
 	int64_t base_time_ns; /* 0: times are epoch already or have no base */
+	bool lane;	      /* rank is the number of a lane, known by its place in the layout */
+	uint32_t folds;	      /* ranks that the lane stands for; 0: not known */
 	struct trace_group *groups;
 	uint32_t n_groups;
 };

@@ -40,7 +40,8 @@ struct window {
 struct propagation {
 	const char *at;	     /* the operation or phase in which others lost time */
 	const char *victims; /* set of ranks, "0-6,8" */
-	double ms;	     /* lost there a step, by the median victim */
+	double ms;	     /* lost there a step, by the mean of them */
+	bool origin;	     /* what is late; the others wait for it */
 };
 
 struct finding {

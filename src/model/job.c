@@ -15,6 +15,11 @@ const char *job_rank_name(const struct job *job, uint32_t row, char buf[32])
 	return buf;
 }
 
+bool job_is_folded(const struct job *job, uint32_t row)
+{
+	return job->ranks[row].lane && job->ranks[row].folds != 1;
+}
+
 void job_done(struct job *job)
 {
 	if (!job)

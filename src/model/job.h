@@ -32,6 +32,8 @@ struct job {
 	const char *layout_spec; /* --layout as given; NULL: find out */
 };
 
+/* Does the row stand for several ranks, or perhaps so? Then its number is no rank's. */
+bool job_is_folded(const struct job *job, uint32_t row);
 /* "rank 3" or "unknown-1", into buf; returns buf. */
 const char *job_rank_name(const struct job *job, uint32_t row, char buf[32]);
 void job_done(struct job *job);

@@ -185,3 +185,23 @@ char *layout_format(const struct layout *l)
 		snprintf(text + n, sizeof(text) - n, " ep=%u", l->size[LAYOUT_EP]);
 	return xstrdup(text);
 }
+
+const char *layout_place(const struct job *job, uint32_t row, char buf[64])
+{
+	static const enum layout_dim always[] = { LAYOUT_DP, LAYOUT_PP };
+	int64_t rank = job->ranks[row].rank;
+	struct layout l;
+	size_t n = 0;
+
+	buf[0] = 0;
+	if (rank < 0 || !layout_of_groups(job, &l) || rank >= layout_world(&l))
+		return buf;
+	for (uint32_t i = 0; i < l.n_order; i++)
+		if (l.order[i] != LAYOUT_DP && l.order[i] != LAYOUT_PP)
+			n += (size_t)snprintf(buf + n, 64 - n, "%s=%u ", dim_names[l.order[i]],
+					      layout_coord(&l, rank, l.order[i]));
+	for (size_t i = 0; i < ARRAY_SIZE(always); i++)
+		n += (size_t)snprintf(buf + n, 64 - n, "%s%s=%u", i ? " " : "",
+				      dim_names[always[i]], layout_coord(&l, rank, always[i]));
+	return buf;
+}

@@ -29,5 +29,8 @@ uint32_t layout_coord(const struct layout *l, int64_t rank, enum layout_dim dim)
 bool layout_of_groups(const struct job *job, struct layout *ret);
 /* Which dimension a group's description names; LAYOUT_DIMS if none. */
 enum layout_dim layout_dim_of(const char *desc);
+/* "dp=0 pp=3", the place of a row in the layout that the job's groups give; "" if they give none.
+ */
+const char *layout_place(const struct job *job, uint32_t row, char buf[64]);
 /* "tp=4 dp=4 pp=4", malloc'd. */
 char *layout_format(const struct layout *l);

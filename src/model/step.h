@@ -140,6 +140,8 @@ struct rank_info {
 	int32_t gpu_index; /* -1 */
 	bool cpu_job;	   /* no GPU work at all */
 	bool absent;	   /* nothing is of it: others name it */
+	bool lane;	   /* of a timeline: named by its place in the layout .. */
+	uint32_t folds;	   /* .. and stands for so many ranks; 0: not known */
 	struct rank_group *groups;
 	uint32_t n_groups;
 	/* whole-file totals, steps or not */

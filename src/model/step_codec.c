@@ -358,9 +358,12 @@ int step_decode(struct span *in, struct arena *arena, struct step *ret, struct e
 	return 0;
 }
 
+enum { INFO_CPU_JOB = 1 << 0, INFO_LANE = 1 << 1 };
+
 void rank_info_encode(struct buf *out, const struct rank_info *info)
 {
-	uint8_t flags = info->cpu_job ? 1 : 0;
+	uint8_t flags =
+	    (uint8_t)((info->cpu_job ? INFO_CPU_JOB : 0) | (info->lane ? INFO_LANE : 0));
 
 	buf_put_signed(out, info->rank);
 	buf_put_varint(out, info->unknown);
@@ -390,6 +393,8 @@ void rank_info_encode(struct buf *out, const struct rank_info *info)
 			last = g->ranks[k];
 		}
 	}
+	if (info->lane)
+		buf_put_varint(out, info->folds);
 }
 
 static void get_members(struct span *in, struct arena *arena, struct rank_group *g)
@@ -419,6 +424,7 @@ int rank_info_decode(struct span *in, struct arena *arena, struct rank_info *ret
 		     struct error *reterr)
 {
 	struct rank_info r = { 0 };
+	uint8_t flags;
 	int64_t gpu;
 
 	r.rank = span_signed(in);
@@ -429,7 +435,9 @@ int rank_info_decode(struct span *in, struct arena *arena, struct rank_info *ret
 	r.backend = get_id(in);
 	gpu = span_signed(in);
 	r.gpu_index = gpu >= -1 && gpu <= INT32_MAX ? (int32_t)gpu : -1;
-	r.cpu_job = span_u8(in) & 1;
+	flags = span_u8(in);
+	r.cpu_job = flags & INFO_CPU_JOB;
+	r.lane = flags & INFO_LANE;
 	r.kernels = span_varint(in);
 	r.collectives = span_varint(in);
 	r.kernel_ns = span_signed(in);
@@ -445,6 +453,8 @@ int rank_info_decode(struct span *in, struct arena *arena, struct rank_info *ret
 		g->size = get_u32(in);
 		get_members(in, arena, g);
 	}
+	if (r.lane)
+		r.folds = get_u32(in);
 	if (in->bad)
 		return error_set(reterr, -EBADMSG, "the head of a rank is damaged or cut short");
 	*ret = r;

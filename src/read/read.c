@@ -11,6 +11,8 @@
 
 #include "read/archive.h"
 #include "read/kineto.h"
+#include "read/nsys.h"
+#include "read/timeline.h"
 #include "read/witness.h"
 
 #define READ_RECORD_BYTES ((size_t)256 << 10)
@@ -42,6 +44,105 @@ static int read_trace(const struct read_client *client, const char *path, struct
 	r = kineto_read(in, NULL, sink, &stats, &e);
 	describe(why, sizeof(why), path, in, &e, r);
 	client->end(client->user, &stats, r, why[0] ? why : NULL);
+	return r < 0 ? error_set(reterr, r, "%s", why) : 0;
+}
+
+/* A file of many ranks that gave nothing, told as one trace that did. */
+static void tell_unread(const struct read_client *client, const char *path, enum input_kind kind,
+			const struct read_stats *stats, int status, const char *why)
+{
+	struct trace_sink *sink = NULL;
+
+	if (client->begin(client->user, path, kind, &sink) >= 0)
+		client->end(client->user, stats, status, why);
+}
+
+/* A file of many ranks: each is a trace to the client. What the file lost is told with the first.
+ */
+static int give_lanes(const struct read_client *client, const char *path, struct timeline *t,
+		      const struct read_stats *stats, const char *why)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; i < timeline_lanes(t); i++) {
+		struct read_stats none = { 0 };
+		struct trace_sink *sink = NULL;
+
+		r = client->begin(client->user, path, INPUT_TIMELINE, &sink);
+		if (r < 0)
+			return r;
+		r = timeline_give(t, i, sink);
+		client->end(client->user, i ? &none : stats, r,
+			    r < 0    ? strerror(-r)
+			    : i == 0 ? why
+				     : NULL);
+	}
+	return r;
+}
+
+static int read_timeline(const struct read_client *client, const char *path, struct input *in,
+			 struct error *reterr)
+{
+	struct read_stats stats = { 0 };
+	struct timeline *t = NULL;
+	struct error e = { 0 };
+	char why[1024];
+	int r = timeline_read(in, &t, &stats, &e);
+
+	describe(why, sizeof(why), path, in, &e, r);
+	if (r >= 0 && !why[0] && e.text[0])
+		snprintf(why, sizeof(why), "%s: %s", path, e.text);
+	if (r < 0)
+		tell_unread(client, path, INPUT_TIMELINE, &stats, r, why);
+	else
+		r = give_lanes(client, path, t, &stats, why[0] ? why : NULL);
+	timeline_free(t);
+	return r < 0 ? error_set(reterr, r, "%s", why) : 0;
+}
+
+static int give_gpus(const struct read_client *client, const char *path, struct nsys *n,
+		     const struct read_stats *stats, const char *why)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; i < nsys_ranks(n) && r >= 0; i++) {
+		struct read_stats none = { 0 };
+		struct trace_sink *sink = NULL;
+
+		r = client->begin(client->user, path, INPUT_NSYS, &sink);
+		if (r < 0)
+			return r;
+		r = nsys_give(n, i, sink);
+		client->end(client->user, i ? &none : stats, r,
+			    r < 0    ? strerror(-r)
+			    : i == 0 ? why
+				     : NULL);
+	}
+	return r;
+}
+
+/* plain: the file lies at path as it is. */
+static int read_nsys(const struct read_client *client, const char *path, struct input *in,
+		     bool plain, struct error *reterr)
+{
+	struct read_stats stats = { 0 };
+	struct nsys *n = NULL;
+	struct error e = { 0 };
+	char why[1024];
+	int r = nsys_read(in, path, plain, &n, &stats, &e);
+
+	describe(why, sizeof(why), path, in, &e, r);
+	if (r >= 0 && !why[0] && e.text[0])
+		snprintf(why, sizeof(why), "%s: %s", path, e.text);
+	if (r == -ENODATA) {
+		client->other(client->user, path, "an SQLite database of no known kind", false);
+		return 0;
+	}
+	if (r < 0)
+		tell_unread(client, path, INPUT_NSYS, &stats, r, why);
+	else
+		r = give_gpus(client, path, n, &stats, why[0] ? why : NULL);
+	nsys_free(n);
 	return r < 0 ? error_set(reterr, r, "%s", why) : 0;
 }
 
@@ -159,6 +260,10 @@ static int read_member(void *user, const char *name, input_source_fn source, voi
 	in = input_of_source(source_replay, &replay);
 	if (found.kind == INPUT_KINETO)
 		r = read_trace(a->client, path, in, NULL);
+	else if (found.kind == INPUT_TIMELINE)
+		r = read_timeline(a->client, path, in, NULL);
+	else if (found.kind == INPUT_NSYS)
+		r = read_nsys(a->client, path, in, false, NULL);
 	else if (found.kind == INPUT_WITNESS && !a->client->witness)
 		a->client->other(a->client->user, path, "no trace and no step record", false);
 	else if (found.kind == INPUT_WITNESS)
@@ -202,6 +307,12 @@ int read_input(const struct survey_input *input, const struct read_client *clien
 	switch (input->kind) {
 	case INPUT_KINETO:
 		r = read_trace(client, input->path, in, reterr);
+		break;
+	case INPUT_TIMELINE:
+		r = read_timeline(client, input->path, in, reterr);
+		break;
+	case INPUT_NSYS:
+		r = read_nsys(client, input->path, in, true, reterr);
 		break;
 	case INPUT_LKS:
 		r = read_records(client, input->path, in, reterr);

@@ -12,7 +12,8 @@
 
 struct read_client {
 	void *user;
-	/* A trace begins. Give the sink for its events, or a negative errno to leave it unread. */
+	/* A trace begins, or another rank of the one before: then path and kind are the same. Give
+	 * the sink for its events, or a negative errno to leave it unread. */
 	int (*begin)(void *user, const char *path, enum input_kind kind, struct trace_sink **ret);
 	/* It ended. status: 0, or what stopped it; then `why` says it in one line (path, offset,
 	   what). A truncated or damaged file that gave events ends with 0 and its skips counted in

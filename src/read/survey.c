@@ -16,6 +16,8 @@
 
 #include "base/buf.h"
 #include "read/input.h"
+#include "read/sqlite_file.h"
+#include "read/timeline.h"
 #include "read/witness.h"
 
 #define SURVEY_DEPTH_MAX 64u
@@ -74,6 +76,8 @@ static bool is_tar(const char *text, size_t len)
 
 static enum input_kind kind_of_json(const char *p, size_t len)
 {
+	if (timeline_looks(p, len) && !has_kineto_category(p, len))
+		return INPUT_TIMELINE;
 	if (text_has(p, len, "\"traceEvents\""))
 		return INPUT_KINETO;
 	if (*p == '{' && text_has(p, len, "\"schemaVersion\"") &&
@@ -92,6 +96,8 @@ static struct survey_found found_in(const char *text, size_t len, const char *pa
 
 	if (len >= 8 && !memcmp(text, "LKSTEP1\n", 8))
 		f.kind = INPUT_LKS;
+	else if (sqlite_looks(text, len))
+		f.kind = INPUT_NSYS;
 	else if (is_tar(text, len) ||
 		 (len >= 4 && (!memcmp(text, "PK\003\004", 4) || !memcmp(text, "PK\005\006", 4))))
 		f.kind = INPUT_ARCHIVE;

@@ -15,8 +15,10 @@
 #define SURVEY_LOOK_MAX ((size_t)144 << 10)
 
 enum input_kind {
-	INPUT_KINETO,  /* a PyTorch profiler trace, Chrome JSON */
-	INPUT_LKS,     /* step records */
+	INPUT_KINETO,	/* a PyTorch profiler trace, Chrome JSON */
+	INPUT_TIMELINE, /* a whole job in one Chrome trace */
+	INPUT_NSYS, /* an SQLite database: of Nsight Systems, or reading it says that it is not */
+	INPUT_LKS,  /* step records */
 	INPUT_ARCHIVE, /* .tar, .tar.gz, .tar.zst or .zip: members are looked at when it is read */
 	INPUT_WITNESS, /* a dump, a log, stacks, power: `format` says of which format */
 	INPUT_OTHER,   /* not ours; `why` says what it looks like */

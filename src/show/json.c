@@ -212,6 +212,7 @@ static json_t *json_hosts(const struct job *job, const struct finding *f)
 static json_t *json_culprits(const struct job *job, const struct finding *f)
 {
 	json_t *o = json_object(), *gpus = json_array(), *stages = json_array();
+	bool folded;
 
 	for (size_t i = 0; i < f->culprits.n; i++) {
 		const struct rank_info *info = &job->ranks[f->culprits.v[i]];
@@ -227,7 +228,9 @@ static json_t *json_culprits(const struct job *job, const struct finding *f)
 	}
 	for (size_t i = 0; i < f->stages.n; i++)
 		json_array_append_new(stages, json_integer(f->stages.v[i]));
-	json_object_set_new(o, "ranks", ranks_of(job, f->culprits.v, f->culprits.n));
+	/* Of lanes that stand for several ranks the coordinates tell, not their numbers. */
+	folded = f->culprits.n && job_is_folded(job, f->culprits.v[0]);
+	json_object_set_new(o, "ranks", ranks_of(job, f->culprits.v, folded ? 0 : f->culprits.n));
 	json_object_set_new(o, "hosts", json_hosts(job, f));
 	json_object_set_new(o, "gpus", gpus);
 	json_object_set_new(o, "stages", stages);

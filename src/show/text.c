@@ -11,7 +11,8 @@
 
 #include <math.h>
 
-#define LISTED_INPUTS	  8    /* more are counted */
+#define LISTED_INPUTS	  8 /* more are counted */
+#define PLACES_SHOWN	  3
 #define PROPAGATION_SHOWN 0.02 /* of the largest: less is in the JSON only */
 #define NAME_COLUMNS	  24   /* of a host, phase or set of ranks in the first line */
 
@@ -75,13 +76,25 @@ static void add_since(struct line *l, const struct text *t, const struct finding
 	}
 }
 
+/* Lanes that stand for several ranks are named by their places. */
+static void add_places(struct line *l, const struct finding *f)
+{
+	line_add(l, "the %s at ", plural(f->coords.n, "worker", "workers"));
+	for (size_t i = 0; i < MIN(f->coords.n, (size_t)PLACES_SHOWN); i++)
+		line_add(l, "%s%s", i ? ", " : "", f->coords.v[i]);
+	if (f->coords.n > PLACES_SHOWN)
+		line_add(l, " and %zu more", f->coords.n - PLACES_SHOWN);
+}
+
 static void finding_who(const struct text *t, const struct finding *f, const char *lead,
 			enum page_style style)
 {
 	struct line l = { 0 };
 	char name[32];
 
-	if (f->culprits.n) {
+	if (f->culprits.n && job_is_folded(t->job, f->culprits.v[0])) {
+		add_places(&l, f);
+	} else if (f->culprits.n) {
 		line_ranks(&l, t->job, f->culprits.v, f->culprits.n);
 		add_place(&l, t, f);
 	} else if (f->stages.n) {
@@ -103,7 +116,10 @@ static void finding_who(const struct text *t, const struct finding *f, const cha
 	}
 	if (f->victims && *f->victims && f->culprits.n) {
 		line_add(&l, f->culprits.n == 1 ? " makes" : " make");
-		add_name(&l, strpbrk(f->victims, ",-") ? " ranks " : " rank ", f->victims);
+		if (job_is_folded(t->job, f->culprits.v[0]))
+			line_add(&l, " the others");
+		else
+			add_name(&l, strpbrk(f->victims, ",-") ? " ranks " : " rank ", f->victims);
 		line_add(&l, " wait");
 		add_name(&l, " in ", f->where_collective);
 	} else {
@@ -229,12 +245,16 @@ void text_next(const struct text *t, const char *next)
 
 static void finding_reasons(const struct text *t, const struct finding *f)
 {
+	double most = 0;
+
 	if (f->where_kernel)
 		page_text(&t->page, PAGE_HEAD, "Kernel: ", 8, f->where_kernel);
 	if (f->evidence.n)
 		page_head(&t->page, "Evidence");
 	for (size_t i = 0; i < f->evidence.n; i++)
 		evidence_line(t, &f->evidence.v[i]);
+	for (size_t i = 0; i < f->propagation.n; i++)
+		most = f->propagation.v[i].origin ? most : fmax(most, f->propagation.v[i].ms);
 	for (size_t i = 0; i < f->propagation.n; i++) {
 		const struct propagation *p = &f->propagation.v[i];
 		const char *who = p->victims ? p->victims : "";
@@ -242,7 +262,7 @@ static void finding_reasons(const struct text *t, const struct finding *f)
 		struct line l = { 0 };
 		char n[32];
 
-		if (p->ms < PROPAGATION_SHOWN * f->propagation.v[0].ms)
+		if (p->origin || p->ms < PROPAGATION_SHOWN * most)
 			continue;
 		line_add(&l, "%s %s %s %s ms a step", many ? "ranks" : "rank", who,
 			 many ? "wait" : "waits", page_number(p->ms, n));

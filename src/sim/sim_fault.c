@@ -101,7 +101,7 @@ static bool take(struct sim_fault *f, const char *key, const char *value)
 		return ranges_parse(value, &f->ranks, &f->n_ranks, NULL) >= 0;
 	}
 	if (!strcmp(key, "phase"))
-		return (f->phase = word_of(value, sim_phase_names, SIM_PHASES)) >= 0;
+		return (f->phase = word_of(value, sim_phase_names, SIM_PHASE_WORDS)) >= 0;
 	if (!strcmp(key, "detail")) {
 		int d = detail_of(value);
 

@@ -10,9 +10,9 @@
 
 #include <math.h>
 
-const char *const sim_phase_names[SIM_PHASES] = {
-	"data",	   "embedding", "self_attention", "mlp",       "dispatch",
-	"combine", "head",	"gradients",	  "optimizer", "checkpoint",
+const char *const sim_phase_names[SIM_PHASE_WORDS] = {
+	"data", "embedding", "self_attention", "mlp",	     "dispatch", "combine",
+	"head", "gradients", "optimizer",      "checkpoint", "forward",	 "backward",
 };
 
 enum { K_EMBED, K_FLASH, K_FLASH_BACK, K_GEMM, K_GEMM_BACK, K_HEAD, K_ADAM, K_COPY };
@@ -39,6 +39,7 @@ const char *const sim_kernel_names[SIM_KERNELS] = {
 #define ACROSS_BW 36.0
 
 struct building {
+	bool in_layer, backward;
 	struct sim_plan *p;
 	struct sim_program *to;
 	uint32_t stage;
@@ -99,6 +100,8 @@ static void work(struct building *b, enum sim_phase phase, uint32_t kernel, uint
 	op->kernel = (uint8_t)kernel;
 	op->ns = (float)ns;
 	op->launch_ns = (float)LAUNCH_NS;
+	op->forward = b->in_layer && !b->backward;
+	op->backward = b->in_layer && b->backward;
 	op->slowed = kernel != K_FLASH && kernel != K_GEMM; /* the backward's, where there is one */
 	op->with_length = length;
 	op->with_tokens = tokens;
@@ -140,6 +143,8 @@ static void layer(struct building *b, uint32_t micro, bool backward)
 	} attention = { SIM_ATTENTION, backward ? K_FLASH_BACK : K_FLASH },
 	  mlp = { SIM_MLP, backward ? K_GEMM_BACK : K_GEMM };
 
+	b->in_layer = true;
+	b->backward = backward;
 	if (!backward) {
 		meet(b, SIM_MEET, SIM_CP, COMM_ALL_GATHER, SIM_ATTENTION, micro, bytes);
 		work(b, attention.phase, attention.kernel, micro, ns * ATTENTION, true, false);
@@ -154,6 +159,7 @@ static void layer(struct building *b, uint32_t micro, bool backward)
 		meet(b, SIM_MEET, SIM_CP, COMM_REDUCE_SCATTER, SIM_ATTENTION, micro, bytes);
 		meet(b, SIM_MEET, SIM_TP, COMM_ALL_REDUCE, SIM_ATTENTION, micro, bytes);
 	}
+	b->in_layer = false;
 }
 
 /* The edge in front of (forward) or behind virtual stage v, as the forward goes. */

@@ -19,9 +19,13 @@ enum sim_phase {
 	SIM_GRADIENTS,
 	SIM_OPTIMIZER,
 	SIM_CHECKPOINT,
-	SIM_PHASES
+	SIM_PHASES,
+	/* of faults only: all that a layer computes on its way */
+	SIM_FORWARD = SIM_PHASES,
+	SIM_BACKWARD,
+	SIM_PHASE_WORDS
 };
-extern const char *const sim_phase_names[SIM_PHASES];
+extern const char *const sim_phase_names[SIM_PHASE_WORDS];
 
 enum sim_group { SIM_TP, SIM_CP, SIM_DP, SIM_EP, SIM_MP, SIM_PP, SIM_GROUPS };
 
@@ -42,6 +46,7 @@ struct sim_op {
 	uint16_t micro;
 	int8_t by;   /* send, recv: the neighbour, +1 or -1 stage (it wraps with chunks) */
 	bool slowed; /* by the regression of a kernel of its phase */
+	bool forward, backward;	       /* of a layer */
 	bool with_length, with_tokens; /* its duration follows the sequence's, the expert's share */
 	uint32_t place; /* among those of its group kind; of send and recv see sim_plan.c */
 	float ns;	/* on a healthy rank, without noise; transfers: once all have arrived */

@@ -60,6 +60,12 @@ static bool has(const struct sim_fault *f, uint32_t rank)
 	return !f->has || f->has[rank];
 }
 
+static bool of_phase(const struct sim_op *op, int phase)
+{
+	return phase < 0 || op->phase == phase || (phase == SIM_FORWARD && op->forward) ||
+	       (phase == SIM_BACKWARD && op->backward);
+}
+
 static double compute_factor(const struct sim *s, uint32_t rank, const struct sim_op *op)
 {
 	double factor = 1;
@@ -70,9 +76,9 @@ static double compute_factor(const struct sim *s, uint32_t rank, const struct si
 		bool slower = false;
 
 		if (f->kind == SIM_COMPUTE || f->kind == SIM_THROTTLING)
-			slower = has(f, rank) && (f->phase < 0 || f->phase == op->phase);
+			slower = has(f, rank) && of_phase(op, f->phase);
 		else if (f->kind == SIM_KERNEL)
-			slower = op->phase == f->phase && op->slowed;
+			slower = of_phase(op, f->phase) && op->slowed;
 		else if (f->kind == SIM_STAGE)
 			slower = (uint32_t)f->stage == s->plan.stage_of[rank] &&
 				 op->phase != SIM_OPTIMIZER;

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* nsys_inside.h - what nsys.c (tables), nsys_unit.c (whose a row is) and nsys_step.c (which ranges
+   are steps) share. */
+#pragma once
+#include "base/intern.h"
+#include "read/nsys.h"
+
+#define NSYS_ROWS_MAX	 (1u << 24) /* of all tables, 64 bytes each; more are counted as lost */
+#define NSYS_STRINGS_MAX (1u << 22)
+#define NSYS_UNITS_MAX	 1024u
+
+struct nsys_row {
+	int64_t start, end;
+	uint64_t correlation, bytes;
+	uint64_t process, thread; /* thread: stream of GPU work */
+	uint32_t name, device;
+	uint32_t unit; /* NO_ID: of none */
+	uint8_t kind;  /* enum event_kind */
+};
+
+/* A process's GPU: what is taken for a rank. */
+struct nsys_unit {
+	uint64_t process;
+	uint32_t device;
+	uint64_t kernels;
+	uint32_t first_mark, n_marks; /* into marks */
+};
+struct nsys_mark {
+	int64_t start, end;
+	uint64_t number;
+};
+struct nsys_string {
+	int64_t id;
+	uint32_t name;
+};
+struct nsys_gpu {
+	int64_t id;
+	uint32_t name;
+};
+
+struct nsys {
+	struct intern names;
+	VEC(struct nsys_row) rows;
+	VEC(struct nsys_string) strings; /* by id */
+	VEC(struct nsys_unit) units;	 /* by process and device */
+	VEC(struct nsys_mark) marks;
+	VEC(struct nsys_gpu) gpus;
+	uint32_t host;
+	int64_t rank, world_size; /* as the environment of the only process says; -1 */
+	int64_t base_ns;
+	bool no_process; /* GPU work does not say whose it is */
+	uint64_t beyond; /* rows beyond a limit */
+	struct read_stats *stats;
+};
+
+static inline bool nsys_on_gpu(const struct nsys_row *r)
+{
+	return r->kind < EVENT_LAUNCH;
+}
+/* nsys_unit.c: fills units, and the unit of each row. */
+void nsys_settle_units(struct nsys *n);
+/* nsys_step.c: fills marks from the ranges of each unit. */
+void nsys_settle_steps(struct nsys *n);
