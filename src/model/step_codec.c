@@ -282,46 +282,52 @@ static void get_colls(struct span *in, struct arena *arena, struct step *s)
 	}
 }
 
-/* The plain times of a step in the order in which they lie in the record. New ones go to the end of
-   the record, not here. */
-static int64_t *step_times(struct step *s, size_t i)
-{
-	int64_t *const fixed[] = {
-		&s->start_ns,
-		&s->mark_ns,
-		&s->wall_ns,
-		&s->own_ns,
-		&s->longest_stall_ns,
-		&s->longest_stall_at_ns,
-		&s->compute_ns,
-		&s->comm_ns,
-		&s->copy_ns,
-		&s->comm_exposed_ns,
-		&s->launch_delay_p50_ns,
-		&s->launch_delay_p99_ns,
-		&s->gc_ns,
-		&s->data_wait_ns,
-		&s->sync_ns,
-	};
+/* The plain times of a step in the order in which they lie in the record, in front of the parts of
+   its own time. New ones go to the end of the record, not here. */
+static const size_t times[] = {
+	offsetof(struct step, start_ns),
+	offsetof(struct step, mark_ns),
+	offsetof(struct step, wall_ns),
+	offsetof(struct step, own_ns),
+	offsetof(struct step, longest_stall_ns),
+	offsetof(struct step, longest_stall_at_ns),
+	offsetof(struct step, compute_ns),
+	offsetof(struct step, comm_ns),
+	offsetof(struct step, copy_ns),
+	offsetof(struct step, comm_exposed_ns),
+	offsetof(struct step, launch_delay_p50_ns),
+	offsetof(struct step, launch_delay_p99_ns),
+	offsetof(struct step, gc_ns),
+	offsetof(struct step, data_wait_ns),
+	offsetof(struct step, sync_ns),
+};
 
-	if (i < ARRAY_SIZE(fixed))
-		return fixed[i];
-	i -= ARRAY_SIZE(fixed);
-	if (i < OWN_PARTS)
-		return &s->own[i];
-	i -= OWN_PARTS;
-	return i < HOST_DETAILS ? &s->host_detail_ns[i] : NULL;
+static void put_times(struct buf *out, const struct step *s)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(times); i++)
+		buf_put_signed(out, *(const int64_t *)((const char *)s + times[i]));
+	for (size_t i = 0; i < OWN_PARTS; i++)
+		buf_put_signed(out, s->own[i]);
+	for (size_t i = 0; i < HOST_DETAILS; i++)
+		buf_put_signed(out, s->host_detail_ns[i]);
+}
+
+static void get_times(struct span *in, struct step *s)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(times); i++)
+		*(int64_t *)((char *)s + times[i]) = span_signed(in);
+	for (size_t i = 0; i < OWN_PARTS; i++)
+		s->own[i] = span_signed(in);
+	for (size_t i = 0; i < HOST_DETAILS; i++)
+		s->host_detail_ns[i] = span_signed(in);
 }
 
 void step_encode(struct buf *out, const struct step *step)
 {
-	struct step copy = *step;
-
 	buf_put_varint(out, step->number);
 	buf_put_varint(out, step->rank_row);
 	buf_put_varint(out, step->flags);
-	for (size_t i = 0; step_times(&copy, i); i++)
-		buf_put_signed(out, *step_times(&copy, i));
+	put_times(out, step);
 	put_id(out, step->host_what);
 	buf_put_varint(out, step->tokens);
 	buf_put_varint(out, step->dropped);
@@ -338,8 +344,7 @@ int step_decode(struct span *in, struct arena *arena, struct step *ret, struct e
 	s.number = span_varint(in);
 	s.rank_row = get_u32(in);
 	s.flags = get_u32(in);
-	for (size_t i = 0; step_times(&s, i); i++)
-		*step_times(&s, i) = span_signed(in);
+	get_times(in, &s);
 	s.host_what = get_id(in);
 	s.tokens = span_varint(in);
 	s.dropped = span_varint(in);
