@@ -330,6 +330,13 @@ static void note_in_dump(struct building *b, const struct scene_saying *y)
 	}
 }
 
+/* A send or receive is numbered with its peer: the same number on others is of other transfers. */
+static bool is_pair(const struct scene *s, uint32_t signature)
+{
+	return signature != NO_ID && (s->signatures.v[signature].op == COMM_SEND ||
+				      s->signatures.v[signature].op == COMM_RECV);
+}
+
 static void apply_saying(struct building *b, const struct scene_saying *y)
 {
 	struct scene_member *m;
@@ -353,6 +360,7 @@ static void apply_saying(struct building *b, const struct scene_saying *y)
 			m->wait.seq = y->s.seq;
 			m->wait.signature = y->s.signature;
 			m->wait.timeout_ms = y->s.timeout_ms;
+			m->wait.p2p = is_pair(b->s, y->s.signature);
 		}
 		return;
 	}
