@@ -54,6 +54,7 @@ struct sim_rank {
 	double comm, exposed;	/* of collectives */
 	double phase_first[SIM_PHASES], phase_last[SIM_PHASES]; /* 0: not met */
 	uint32_t last_post;					/* instance + 1 */
+	uint32_t base[SIM_GROUPS]; /* its groups' first instances, of pairs its lane's */
 	uint64_t noise;
 	struct sim_kept *kept;		 /* [n_keep] of its program */
 	struct sim_span *spans;		 /* [ops]; NULL: it is not traced */

@@ -168,6 +168,7 @@ static void put_kernels(struct sim *s, const struct sim_rank *r, const struct si
 	uint16_t low[SIM_KERNELS], high[SIM_KERNELS] = { 0 };
 	struct step_kernel kernels[SIM_KERNELS] = { 0 };
 
+	hist_prepare();
 	memset(low, 0xff, sizeof(low));
 	for (size_t i = 0; i < p->ops.n; i++) {
 		const struct sim_op *op = &p->ops.v[i];
@@ -177,7 +178,7 @@ static void put_kernels(struct sim *s, const struct sim_rank *r, const struct si
 
 		if (op->kind != SIM_WORK || op->phase == SIM_DATA_PHASE)
 			continue;
-		bin = MIN(hist_bin_of(ns), BINS - 1);
+		bin = MIN(ns > HIST_QUICK_NS ? hist_bin_of(ns) : hist_bin_quick(ns), BINS - 1);
 		counts[op->kernel][bin]++;
 		low[op->kernel] = MIN(low[op->kernel], bin);
 		high[op->kernel] = MAX(high[op->kernel], bin);

@@ -207,14 +207,19 @@ static double own_at(const struct sim_rank *r, double t)
 
 /* --- collectives --- */
 
-uint32_t sim_inst_of(const struct sim *s, uint32_t rank, const struct sim_op *op)
+static void find_bases(const struct sim *s, uint32_t rank, uint32_t *base)
 {
 	const struct sim_plan *p = &s->plan;
 
-	if (op->group == SIM_PP)
-		return p->first_inst[SIM_PP] + op->place * p->lanes + p->lane_of[rank];
-	return p->first_inst[op->group] + p->group_of[op->group][rank] * p->of_kind[op->group] +
-	       op->place;
+	for (int g = 0; g < SIM_GROUPS; g++)
+		base[g] = p->first_inst[g] +
+			  (g == SIM_PP ? p->lane_of[rank] : p->group_of[g][rank] * p->of_kind[g]);
+}
+
+uint32_t sim_inst_of(const struct sim *s, uint32_t rank, const struct sim_op *op)
+{
+	return s->ranks[rank].base[op->group] +
+	       op->place * (op->group == SIM_PP ? s->plan.lanes : 1);
 }
 
 static void wake(struct sim *s, struct sim_inst *inst)
@@ -455,6 +460,7 @@ static void rank_begin(struct sim *s, uint32_t rank)
 		.noise = hash_mix(hash_mix(s->options.seed, rank), s->step),
 	};
 	r->step_host = r->host;
+	find_bases(s, rank, r->base);
 	s->stack[s->n_stack++] = rank;
 }
 
