@@ -159,7 +159,9 @@ static void put_strength(const struct sim_fault *f, json_t *o)
 		details = strchr(details, '|') + 1;
 	if (details)
 		json_object_set_new(o, "detail", json_stringn(details, strcspn(details, "|")));
-	if (!sim_fault_hangs(f))
+	if (f->drift > 0)
+		json_object_set_new(o, "drift", json_real(100 * f->drift));
+	else if (!sim_fault_hangs(f))
 		json_object_set_new(o, factor ? "factor" : "ms",
 				    json_real(factor ? f->factor : f->ms));
 	if (f->kind == SIM_STAGE)

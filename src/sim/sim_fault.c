@@ -9,7 +9,9 @@
 
 const struct sim_fault_info sim_fault_infos[SIM_FAULT_KINDS] = {
 	[SIM_COMPUTE] = { "compute-straggler", CAUSE_COMPUTE_STRAGGLER,
-			  "ranks compute slower: ranks=, factor=1.5, phase=", NULL },
+			  "ranks compute slower: ranks=, factor=1.5 (or drift=, percent more each "
+			  "step), phase=",
+			  NULL },
 	[SIM_THROTTLING] = { "throttling", CAUSE_THROTTLING,
 			     "the same in waves: ranks=, factor=1.5, every=20, last=6 (steps)",
 			     NULL },
@@ -180,6 +182,12 @@ static bool take(struct sim_fault *f, const char *key, const char *value)
 		return (f->group = word_of(value, sim_group_names, SIM_GROUPS)) >= 0;
 	if (!strcmp(key, "factor"))
 		return number_in(value, 0.01, 10000, &f->factor);
+	if (!strcmp(key, "drift")) {
+		bool good = number_in(value, 0.001, 100, &f->drift);
+
+		f->drift /= 100;
+		return good;
+	}
 	if (!strcmp(key, "ms") && !strcmp(value, "forever") &&
 	    (f->kind == SIM_HOST || f->kind == SIM_DATA || f->kind == SIM_SAVE)) {
 		f->ms = INFINITY;
@@ -255,6 +263,11 @@ void sim_faults_done(struct sim_faults *faults)
 	}
 	free(faults->v);
 	*faults = (struct sim_faults){ 0 };
+}
+
+double sim_fault_factor(const struct sim_fault *f, int64_t step)
+{
+	return f->drift > 0 ? 1 + f->drift * (double)(step - MAX(f->from, 0) + 1) : f->factor;
 }
 
 bool sim_fault_on(const struct sim_fault *f, int64_t step)

@@ -43,13 +43,14 @@ struct sim_fault {
 	enum sim_fault_kind kind;
 	int64_t *ranks; /* ascending; none: all */
 	size_t n_ranks;
-	uint8_t *has;	  /* [world] of ranks; set by sim_new */
-	int phase;	  /* enum sim_phase; -1: all */
-	int stage;	  /* -1 */
-	int rail;	  /* -1 */
-	bool pair;	  /* transfers between the ranks only: a pair of nodes */
-	double factor;	  /* of durations */
-	double ms;	  /* of stalls */
+	uint8_t *has;  /* [world] of ranks; set by sim_new */
+	int phase;     /* enum sim_phase; -1: all */
+	int stage;     /* -1 */
+	int rail;      /* -1 */
+	bool pair;     /* transfers between the ranks only: a pair of nodes */
+	double factor; /* of durations */
+	double drift;  /* instead: 1 in the step before from, and so much more each step; 0: no */
+	double ms;     /* of stalls */
 	int64_t from, to; /* steps, both included */
 	int64_t every;	  /* steps between waves or events; 1: each */
 	int64_t last;	  /* steps that a wave lasts */
@@ -82,5 +83,7 @@ bool sim_fault_hangs(const struct sim_fault *f);
 enum cause sim_fault_cause(const struct sim_fault *f);
 /* The step in which it strikes, of a job of so many steps. */
 int64_t sim_fault_step(const struct sim_fault *f, uint32_t steps);
+/* What durations are multiplied by in this step. */
+double sim_fault_factor(const struct sim_fault *f, int64_t step);
 /* Does the fault act in this step? */
 bool sim_fault_on(const struct sim_fault *f, int64_t step);

@@ -82,7 +82,7 @@ static double compute_factor(const struct sim *s, uint32_t rank, const struct si
 		else if (f->kind == SIM_STAGE)
 			slower = (uint32_t)f->stage == s->plan.stage_of[rank] &&
 				 op->phase != SIM_OPTIMIZER;
-		factor *= slower ? f->factor : 1;
+		factor *= slower ? sim_fault_factor(f, s->step) : 1;
 	}
 	return factor;
 }
@@ -100,7 +100,7 @@ static void link_fault(struct sim *s, uint32_t rank, const struct sim_op *op, st
 		    (!s->spans[op->group] && s->plan.world > node))
 			continue;
 		if (!f->pair || (inst->first_bad && (inst->first_bad - 1) / node != rank / node))
-			inst->slow = MAX(inst->slow, (float)f->factor);
+			inst->slow = MAX(inst->slow, (float)sim_fault_factor(f, s->step));
 		else
 			inst->first_bad = rank + 1;
 	}
@@ -478,7 +478,7 @@ static void draw_lengths(struct sim *s)
 			for (size_t k = 0; k < s->n_active; k++)
 				if (s->active[k]->kind == SIM_WORKLOAD &&
 				    sim_share(s->options.seed ^ 0x77, i, s->step) < 0.25)
-					x *= s->active[k]->factor;
+					x *= sim_fault_factor(s->active[k], s->step);
 			s->lengths[at] = (float)MAX(x, 0.1);
 		}
 }
