@@ -422,7 +422,7 @@ print(time.process_time() - t)"""
 
 def bench_logs(lockstep, work, rivals):
     path = os.path.join(work.folder, 'train.log')
-    for kind, size in ('mixed', '400M'), ('progress', '200M'), ('noise', '200M'), ('watchdog', '200M'), ('bars', '200M'):
+    for kind, size in ('mixed', '400M'), ('progress', '200M'), ('noise', '200M'), ('prose', '200M'), ('watchdog', '200M'), ('bars', '200M'):
         subprocess.run([sys.executable, os.path.join(HERE, 'grow_log.py'), path, '--bytes', size, '--kind', kind], check=True)
         bytes_, what = os.path.getsize(path), f'log, {kind}, {size}B'
         runs, grep = several([lockstep, 'diagnose', '--json', path], 5, '0'), several(['grep', '-acE', LOG_PATTERN, path], 3, '0')

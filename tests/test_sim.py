@@ -91,6 +91,15 @@ class Sim(unittest.TestCase):
     def test_save(self):
         self.check('tp=2 dp=8 pp=4', 'checkpoint ms=9000 every=10', 'checkpoint', [], slack=.2)
 
+    def test_evaluations_are_no_fault(self):
+        """Every sixth step forward passes come first: it is longer, and that is all."""
+        self.make('job', 'tp=2 dp=4 pp=2', options=('--evaluate', '6'))
+        status, doc, _ = found(self.out / 'job')
+        steps = [s['ms'] for s in doc['ranks'][0]['steps']]
+        usual = sorted(steps)[len(steps) // 2]
+        self.assertEqual(status, 0)
+        self.assertEqual([i for i, ms in enumerate(steps) if i and ms > 1.2 * usual], [6, 12, 18])
+
     def test_stage(self):
         f = self.check('tp=2 dp=8 pp=4', 'pipeline-imbalance stage=1 factor=1.5', 'pipeline-imbalance', [])
         self.assertEqual(f['culprits']['stages'], [1])

@@ -135,6 +135,13 @@ class Timelines(unittest.TestCase):
         skipped = {s['reason']: s['count'] for s in doc['read'][0]['skipped']}
         self.assertEqual((skipped['bad_time'], skipped['bad_duration'], skipped['no_step']), (2, 2, 3))
 
+    def test_who_was_not_given_makes_nobody_else_guilty(self):
+        self.make('--fault', 'worker', '--factor', '3', '--at-dp', '1', '--at-pp', '0', '--dp', '3')
+        self.file.write_text(json.dumps([e for e in json.loads(self.file.read_text()) if e['pid'] != 1]))
+        status, doc, _ = self.told()
+        self.assertEqual((status, [f for f in doc['findings'] if f['severity'] != 'note']), (0, []))
+        self.assertEqual(doc['job']['ranks_missing'], '1,4,7,10')
+
     def test_a_lane_that_is_not_there_is_missing(self):
         events = json.loads(self.make_text())
         self.file.write_text(json.dumps([e for e in events if e['pid'] != 0 or e.get('tid', 0) >= 5 or e['ph'] == 'M']))

@@ -316,62 +316,86 @@ bool imbalance_of_work(struct judge *j, struct entry *ret)
 	       (restless || j->sigma[BLAME_COMPUTE] * e.n_on > 0.3 * least * wall);
 }
 
-/* One stage has more work than the others, on all its ranks. It costs what evening out would save:
-   the work does not vanish, it moves to the other stages, so that each has the mean of all. What
-   the step would be without it says whether it is worth a finding. */
-bool imbalance_of_stages(struct judge *j, struct entry *ret)
-{
-	struct entry e = { .cause = CAUSE_PIPELINE_IMBALANCE,
-			   .blame = BLAME_COMPUTE,
-			   .node = NO_ID };
-	_cleanup_free_ double *work = xcalloc(j->n_roles, sizeof(*work));
-	_cleanup_free_ double *x = xcalloc(j->n_roles, sizeof(*x));
-	_cleanup_free_ double *scale = xcalloc(j->n_rows, sizeof(*scale));
-	_cleanup_free_ double *lighter = xcalloc(j->n_rows, sizeof(*lighter));
-	uint32_t heavy = 0;
-	size_t n = 0;
-	double middle, mean = 0;
+/* What the stages needed over all steps. */
+struct stage_work {
+	double *of; /* [role] ns */
+	uint32_t heavy;
+	size_t n; /* that were traced: one that nobody traced is no stage without work */
+	double middle, mean;
+};
 
-	if (!j->staged)
-		return false;
-	e.on = arena_alloc(&j->job->arena, j->n_steps + 1);
+static struct stage_work stage_work(const struct judge *j)
+{
+	struct stage_work w = { .of = xcalloc(j->n_roles + 1, sizeof(*w.of)) };
+	_cleanup_free_ double *x = xcalloc(j->n_roles + 1, sizeof(*x));
+
 	for (uint32_t role = 0; role < j->n_roles; role++) {
 		for (uint32_t t = 0; t < j->n_steps; t++)
-			work[role] +=
+			w.of[role] +=
 			    j->moments[t].set_aside ? 0 : (double)ref_of(j, role, t)[BLAME_COMPUTE];
-		if (work[role] > 0) /* a stage that nobody traced is no stage without work */
-			x[n++] = work[role];
-		mean += work[role];
-		heavy = work[role] > work[heavy] ? role : heavy;
+		if (w.of[role] > 0)
+			x[w.n++] = w.of[role];
+		w.mean += w.of[role];
+		w.heavy = w.of[role] > w.of[w.heavy] ? role : w.heavy;
 	}
-	middle = lower_median(x, n);
-	if (n < 2 || work[heavy] < STAGE_MIN * middle)
-		return false;
-	for (uint32_t row = 0; row < j->n_rows; row++)
-		lighter[row] = j->role[row] == heavy ? middle / work[heavy] : 1;
-	for (uint32_t row = 0; row < j->n_rows; row++)
-		scale[row] = work[j->role[row]] > 0 ? mean / (double)n / work[j->role[row]] : 1;
+	w.mean /= (double)MAX(w.n, (size_t)1);
+	w.middle = lower_median(x, w.n);
+	return w;
+}
+
+/* The cost, over all steps: the work does not vanish when stages are evened out, it moves to the
+   other stages, so that each has the mean of all. What the steps would be without what the heaviest
+   has more says whether it is worth a finding. */
+static void stage_costs(const struct judge *j, const struct stage_work *w, struct entry *e)
+{
+	_cleanup_free_ double *evened = xcalloc(j->n_rows + 1, sizeof(*evened));
+	_cleanup_free_ double *lighter = xcalloc(j->n_rows + 1, sizeof(*lighter));
+
+	for (uint32_t row = 0; row < j->n_rows; row++) {
+		double own = w->of[j->role[row]];
+
+		lighter[row] = j->role[row] == w->heavy ? w->middle / own : 1;
+		evened[row] = own > 0 ? w->mean / own : 1;
+	}
 	for (uint32_t t = 0; t < j->n_steps; t++) {
-		struct what_if none = { 0 }, even = { .scale = scale },
+		struct what_if none = { 0 }, even = { .scale = evened },
 			       without = { .scale = lighter };
 		double before;
 
 		if (j->moments[t].set_aside)
 			continue;
-		e.on[t] = true;
-		e.n_on++;
+		e->on[t] = true;
+		e->n_on++;
 		if (!replayed(j, t))
 			continue;
 		before = run(j, t, &none);
-		e.spent_ns += before;
-		e.saved_ns += fmax(0, before - run(j, t, &even));
-		e.extra_ns += fmax(0, before - run(j, t, &without));
+		e->spent_ns += before;
+		e->saved_ns += fmax(0, before - run(j, t, &even));
+		e->extra_ns += fmax(0, before - run(j, t, &without));
 	}
-	for_all_steps(j, &e);
-	e.stage = heavy;
-	e.ratio = work[heavy] / middle;
-	e.mean_ns = work[heavy] / MAX(e.n_on, 1u);
-	e.base_ns = middle / MAX(e.n_on, 1u);
-	*ret = e;
+	for_all_steps(j, e);
+}
+
+/* One stage has more work than the others, on all its ranks. */
+bool imbalance_of_stages(struct judge *j, struct entry *ret)
+{
+	struct entry e = { .cause = CAUSE_PIPELINE_IMBALANCE,
+			   .blame = BLAME_COMPUTE,
+			   .node = NO_ID };
+	struct stage_work w;
+
+	if (!j->staged)
+		return false;
+	w = stage_work(j);
+	if (w.n >= 2 && w.of[w.heavy] >= STAGE_MIN * w.middle) {
+		e.on = arena_alloc(&j->job->arena, j->n_steps + 1);
+		stage_costs(j, &w, &e);
+		e.stage = w.heavy;
+		e.ratio = w.of[w.heavy] / w.middle;
+		e.mean_ns = w.of[w.heavy] / MAX(e.n_on, 1u);
+		e.base_ns = w.middle / MAX(e.n_on, 1u);
+		*ret = e;
+	}
+	free(w.of);
 	return e.n_on > 0;
 }

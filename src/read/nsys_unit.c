@@ -116,19 +116,54 @@ static int by_thread(const void *a, const void *b)
 	return x->unit < y->unit ? -1 : x->unit > y->unit;
 }
 
-/* Calls by the work that they started; how often each thread started work of each unit. */
-static size_t place_calls(struct nsys *n, struct thread *threads)
+/* GPU work by process and correlation; returns how much. */
+static size_t gather_started(const struct nsys *n, struct started *ret)
 {
-	struct started *all = xmalloc((n->rows.n + 1) * sizeof(*all));
-	size_t n_all = 0, used = 0, kept = 0;
+	size_t count = 0;
 
 	for (size_t i = 0; i < n->rows.n; i++) {
 		const struct nsys_row *r = &n->rows.v[i];
 
 		if (nsys_on_gpu(r) && r->correlation && r->unit != NO_ID)
-			all[n_all++] = (struct started){ r->process, r->correlation, r->unit };
+			ret[count++] = (struct started){ r->process, r->correlation, r->unit };
 	}
-	qsort(all, n_all, sizeof(*all), by_correlation);
+	if (count)
+		qsort(ret, count, sizeof(*ret), by_correlation);
+	return count;
+}
+
+/* One entry a thread and unit, then of each thread the one with most launches. Sorts. */
+static size_t main_units(struct thread *threads, size_t n)
+{
+	size_t pairs = 0, kept = 0;
+
+	if (n)
+		qsort(threads, n, sizeof(*threads), by_thread);
+	for (size_t i = 0; i < n; i++) {
+		struct thread *last = pairs ? &threads[pairs - 1] : NULL;
+
+		if (last && last->thread == threads[i].thread && last->unit == threads[i].unit)
+			last->launches++;
+		else
+			threads[pairs++] = threads[i];
+	}
+	for (size_t i = 0; i < pairs; i++) {
+		struct thread *last = kept ? &threads[kept - 1] : NULL;
+
+		if (!last || last->thread != threads[i].thread)
+			threads[kept++] = threads[i];
+		else if (threads[i].launches > last->launches)
+			*last = threads[i];
+	}
+	return kept;
+}
+
+/* Calls by the work that they started; and for which unit each thread starts most. */
+static size_t place_calls(struct nsys *n, struct thread *threads)
+{
+	struct started *all = xmalloc((n->rows.n + 1) * sizeof(*all));
+	size_t n_all = gather_started(n, all), used = 0;
+
 	for (size_t i = 0; i < n->rows.n; i++) {
 		struct nsys_row *r = &n->rows.v[i];
 		struct started key = { r->process, r->correlation, 0 };
@@ -143,27 +178,7 @@ static size_t place_calls(struct nsys *n, struct thread *threads)
 		threads[used++] = (struct thread){ r->thread, r->unit, 1 };
 	}
 	free(all);
-	if (used)
-		qsort(threads, used, sizeof(*threads), by_thread);
-	for (size_t i = 0; i < used; i++) { /* one entry a thread and unit, then the larger one */
-		struct thread *last = kept ? &threads[kept - 1] : NULL;
-
-		if (last && last->thread == threads[i].thread && last->unit == threads[i].unit)
-			last->launches++;
-		else
-			threads[kept++] = threads[i];
-	}
-	used = kept;
-	kept = 0;
-	for (size_t i = 0; i < used; i++) {
-		struct thread *last = kept ? &threads[kept - 1] : NULL;
-
-		if (!last || last->thread != threads[i].thread)
-			threads[kept++] = threads[i];
-		else if (threads[i].launches > last->launches)
-			*last = threads[i];
-	}
-	return kept;
+	return main_units(threads, used);
 }
 
 static uint32_t unit_of_thread(const struct thread *threads, size_t n, uint64_t thread)

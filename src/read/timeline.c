@@ -109,7 +109,14 @@ static bool number(struct fields *f, const struct json_member *m, const char *en
 	return got == JSON_NUMBER_GOOD;
 }
 
-static void parse_args(struct fields *f, const char *p, const char *end)
+/* Does an object end where its members do? Else there is something that the walk did not see. */
+static bool ends(const char *p, const char *end)
+{
+	p = json_skip_space(p, end);
+	return p < end && *p == '}';
+}
+
+static bool parse_args(struct fields *f, const char *p, const char *end)
 {
 	struct json_member m;
 
@@ -119,13 +126,15 @@ static void parse_args(struct fields *f, const char *p, const char *end)
 		else if (json_key_is(&m, "name") && json_is_scalar(&m))
 			f->label_len = json_scalar(&m, &f->label);
 	}
+	return ends(p, end);
 }
 
-static void parse_event(struct fields *f, const char *p, const char *end)
+/* p at the opening brace. False if the text is not as sound as it looked. */
+static bool parse_event(struct fields *f, const char *p, const char *end)
 {
 	struct json_member m;
 	const char *ph;
-	bool ignored;
+	bool ignored, sound = true;
 
 	*f = (struct fields){ 0 };
 	for (p++; json_member_next(&p, end, true, &m);) {
@@ -142,8 +151,9 @@ static void parse_event(struct fields *f, const char *p, const char *end)
 		else if (json_key_is(&m, "dur"))
 			f->have_dur = number(f, &m, end, 3, &f->dur_ns);
 		else if (json_key_is(&m, "args") && *m.value == '{')
-			parse_args(f, m.value, m.end);
+			sound &= parse_args(f, m.value, m.end);
 	}
+	return sound && ends(p, end);
 }
 
 static uint32_t name_of(struct timeline *t, const char *name, size_t len)
@@ -262,11 +272,18 @@ static void count_found(struct read_stats *stats, unsigned found)
 static bool read_event(struct timeline *t, struct json_window *w, struct buf *copy,
 		       struct read_stats *stats)
 {
+	const char *text, *next = json_skip_object(w->p + 1, w->end, 1);
+	enum json_copied got;
 	unsigned found = 0;
-	enum json_copied got = json_copy_value(w, copy, EVENT_BYTES_MAX, &found);
-	const char *text = (const char *)copy->data;
 	struct fields f;
 
+	if (next && parse_event(&f, w->p, next)) {
+		take_event(t, &f, stats);
+		w->p = next;
+		return true;
+	}
+	got = json_copy_value(w, copy, EVENT_BYTES_MAX, &found);
+	text = (const char *)copy->data;
 	count_found(stats, found);
 	if (got == JSON_END)
 		return false;

@@ -161,6 +161,7 @@ struct timeline_group timeline_group_of(const struct timeline *t, const struct t
 /* One member of an operation; alike in all but the event where they are of one. */
 struct meet {
 	uint32_t key, step, order, event;
+	uint32_t of; /* members that it should have */
 };
 struct meets {
 	struct meet *v;
@@ -222,8 +223,9 @@ static void gather(const struct timeline *t, const uint32_t *events, size_t n,
 	for (size_t i = 0; i < n; i++) {
 		const struct timeline_event *e = &t->events.v[events[i]];
 
-		*vec_push(ret) = (struct meet){ row_of(t, &t->lanes.v[e->lane], part).base, e->step,
-						e->order, events[i] };
+		struct lane_row row = row_of(t, &t->lanes.v[e->lane], part);
+
+		*vec_push(ret) = (struct meet){ row.base, e->step, e->order, events[i], row.n };
 	}
 	if (ret->n)
 		qsort(ret->v, ret->n, sizeof(*ret->v), by_meeting);
@@ -272,11 +274,12 @@ struct tally {
 	uint64_t met, all;
 };
 
-/* Members that begin together begin to wait when their lane has nothing else left to do. */
+/* Members that begin together begin to wait when their lane has nothing else left to do. The delay
+   that all have alike is the last one's, if no member is missing that may have been later. */
 static void let_in(struct timeline *t, const struct meets *m, int64_t together, struct tally *tally)
 {
 	for (size_t i = 0, end; i < m->n; i = end) {
-		int64_t delay = INT64_MAX;
+		int64_t delay = INT64_MAX, missing;
 
 		end = meeting_end(m, i);
 		if (end - i < 2)
@@ -285,6 +288,7 @@ static void let_in(struct timeline *t, const struct meets *m, int64_t together, 
 		if (spread_of(t, m, i, end).starts > together)
 			continue;
 		tally->met++;
+		missing = (int64_t)m->v[i].of - (int64_t)(end - i);
 		for (size_t k = i; k < end; k++) {
 			const struct timeline_event *e = &t->events.v[m->v[k].event];
 
@@ -293,7 +297,7 @@ static void let_in(struct timeline *t, const struct meets *m, int64_t together, 
 		for (size_t k = i; k < end; k++) {
 			struct timeline_event *e = &t->events.v[m->v[k].event];
 
-			e->start = MIN(e->start, e->waited_from + delay);
+			e->start = MIN(e->start, e->waited_from + (missing > 0 ? 0 : delay));
 			e->met = true;
 		}
 	}
@@ -453,7 +457,7 @@ static void meet_pairs(struct timeline *t, const uint32_t *at, size_t n, int64_t
 		/* Downwards or upwards tells the two directions between two stages apart. */
 		*vec_push(scratch) =
 		    (struct meet){ 2 * (sends ? own : e->peer) + ((op->toward > 0) == sends),
-				   e->step, e->order, at[i] };
+				   e->step, e->order, at[i], 2 };
 	}
 	if (scratch->n)
 		qsort(scratch->v, scratch->n, sizeof(*scratch->v), by_meeting);
