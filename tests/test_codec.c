@@ -77,6 +77,31 @@ static void damaged_records_never_hurt(void **state)
 	}
 }
 
+/* From a block of just its size, so that a sanitizer sees what is read behind it. */
+static void a_varint_that_does_not_end_is_refused(void **state)
+{
+	struct arena arena = { 0 };
+	struct buf out = { 0 };
+	uint64_t seed = 0xff;
+	struct step s = random_step(&arena, &seed, 100, 5), back;
+
+	(void)state;
+	step_encode(&out, &s);
+	for (size_t at = 0; at + 12 < out.len; at++) {
+		uint8_t *copy = memcpy(xmalloc(out.len), out.data, out.len);
+		struct span in = span_of(copy, out.len);
+
+		memset(copy + at, 0xff, 12);
+		step_decode(&in, &arena, &back, NULL);
+		in = span_of(copy, at + 12);
+		assert_int_equal(step_decode(&in, &arena, &back, NULL), -EBADMSG);
+		free(copy);
+		arena_reset(&arena);
+	}
+	buf_done(&out);
+	arena_done(&arena);
+}
+
 static void a_count_beyond_the_bytes_allocates_nothing(void **state)
 {
 	struct arena arena = { 0 };
@@ -191,6 +216,7 @@ int main(void)
 		cmocka_unit_test(any_step_survives_the_trip),
 		cmocka_unit_test(every_cut_of_a_record_is_refused),
 		cmocka_unit_test(damaged_records_never_hurt),
+		cmocka_unit_test(a_varint_that_does_not_end_is_refused),
 		cmocka_unit_test(a_count_beyond_the_bytes_allocates_nothing),
 		cmocka_unit_test(the_head_of_a_rank_survives_the_trip),
 	};
