@@ -199,7 +199,7 @@ static void threads_without_a_place_are_left_out_and_said(void **state)
 	assert_int_equal(r.status, 0);
 	assert_int_equal(timeline_lanes(r.t), 2);
 	assert_int_equal(r.stats.skipped[SKIP_NO_STEP], 1);
-	assert_non_null(strstr(r.error.text, "1 events stand in threads"));
+	assert_non_null(strstr(r.error.text, "1 events were left out: they stand in threads"));
 	timeline_free(r.t);
 }
 

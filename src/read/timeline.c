@@ -361,13 +361,14 @@ int timeline_read(struct input *in, struct timeline **ret, struct read_stats *st
 	stats->skipped[SKIP_TOO_LONG] += t->beyond;
 	if (t->beyond)
 		error_set(reterr, 0,
-			  "%" PRIu64 " events beyond what is kept of one timeline (%u) "
-			  "were left out",
-			  t->beyond, TIMELINE_EVENTS_MAX);
+			  "%" PRIu64 " events were left out: more events, names or steps than are "
+			  "kept of one timeline",
+			  t->beyond);
 	else if (t->stray)
 		error_set(reterr, 0,
-			  "%" PRIu64 " events stand in threads whose names give no place "
-			  "in the job (\"DP rank 0\", \"PP rank 0\") and were left out",
+			  "%" PRIu64
+			  " events were left out: they stand in threads whose names give no place "
+			  "in the job (\"DP rank 0\", \"PP rank 0\")",
 			  t->stray);
 	*ret = t;
 	return 0;
