@@ -196,6 +196,15 @@ static uint32_t unit_of_thread(const struct thread *threads, size_t n, uint64_t 
 	return low < n && threads[low].thread == thread ? threads[low].unit : NO_ID;
 }
 
+static bool several_share_a_process(const struct nsys *n)
+{
+	bool only = true;
+
+	for (size_t i = 0; i < n->units.n && only; i++)
+		unit_at(n, n->units.v[i].process, NO_ID, &only);
+	return !only;
+}
+
 /* Rows unit by unit, in the order that they had. */
 static void put_together(struct nsys *n)
 {
@@ -226,7 +235,7 @@ static void put_together(struct nsys *n)
 void nsys_settle_units(struct nsys *n)
 {
 	_cleanup_free_ struct thread *threads = NULL;
-	size_t n_threads;
+	size_t n_threads = 0;
 
 	find_units(n);
 	if (!n->units.n)
@@ -237,8 +246,10 @@ void nsys_settle_units(struct nsys *n)
 		if (nsys_on_gpu(r))
 			r->unit = unit_at(n, r->process, r->device, NULL);
 	}
-	threads = xmalloc((n->rows.n + 1) * sizeof(*threads));
-	n_threads = place_calls(n, threads);
+	if (several_share_a_process(n)) {
+		threads = xmalloc((n->rows.n + 1) * sizeof(*threads));
+		n_threads = place_calls(n, threads);
+	}
 	for (size_t i = 0; i < n->rows.n; i++) {
 		struct nsys_row *r = &n->rows.v[i];
 		uint32_t of_process;
