@@ -123,7 +123,7 @@ class Job:
                         if place:
                             out.append(('meet', [(f'{way}-recv', i, ('late', way, d, place, i), self.p2p)]))
                         work(i)
-                        out[-1] = (*out[-1][:3], out[-1][3] / V)
+                        out[-1] = (*out[-1][:3], out[-1][3] / V, c)
                         if place + 1 < V * P:
                             out.append(('post', f'{way}-send', i, ('late', way, d, place + 1, i), (d, (p + step) % P)))
 
@@ -138,7 +138,7 @@ class Job:
         return out
 
     def run(self, faulty=True, even=False, spans=None):
-        """Step lengths; spans gets (step, d, p, name, mb, seq, start, end)."""
+        """Step lengths; spans gets (step, d, p, name, mb, seq, start, end, chunk)."""
         a, lengths, start = self.a, [], 0.0
         self.dice = random.Random(a.seed + 1)
         for t in range(a.steps):
@@ -167,7 +167,7 @@ class Job:
                 op = plans[lane][at[lane]]
                 if op[0] == 'work':
                     if spans is not None:
-                        spans.append((t, *lane, op[1], op[2], max(op[2], 0), now[lane], now[lane] + op[3]))
+                        spans.append((t, *lane, op[1], op[2], max(op[2], 0), now[lane], now[lane] + op[3], op[4] if len(op) > 4 else 0))
                     now[lane] += op[3] + 5e-6
                     at[lane] += 1
                     continue
@@ -190,11 +190,11 @@ class Job:
                     ends.append(last + seconds)
                     begun = last if a.style == 'aligned' else entered[lane]
                     if spans is not None:
-                        spans.append((t, *lane, name, -1, seq, begun, last + seconds))
+                        spans.append((t, *lane, name, -1, seq, begun, last + seconds, -1))
                     if spans is not None and key[0] == 'late':
                         sender = next(x for x in members[key] if x != lane)
                         spans.append((t, *sender, name.replace('recv', 'send'), -1, seq, last if a.style == 'aligned' else
-                                      arrived[key][sender], last + seconds))
+                                      arrived[key][sender], last + seconds, -1))
                 now[lane] = max(ends) + 5e-6
                 del entered[lane]
                 at[lane] += 1
@@ -212,10 +212,10 @@ def draw(job, spans):
     def tid(d, p, row):
         return ((p * a.dp + d) * a.tp) * len(rows) + row
 
-    for t, d, p, name, mb, seq, start, end in spans:
+    for t, d, p, name, mb, seq, start, end, chunk in spans:
         events.append({'name': name, 'cat': name, 'pid': d, 'tid': tid(d, p, row_of(name)), 'ts': start * 1e6 + 50,
                        'dur': (end - start) * 1e6, 'ph': 'X',
-                       'args': {'step': job.numbers[t], 'model_chunk': 0, 'mb_id': mb, 'seq_id': seq}})
+                       'args': {'step': job.numbers[t], 'model_chunk': chunk, 'mb_id': mb, 'seq_id': seq}})
     events.sort(key=lambda e: (e['pid'], e['tid'], e['name'], e['ts']))
     for d in range(a.dp):
         for p in range(a.pp):
