@@ -9,9 +9,10 @@ TORCH_INDEX ?=
 FUZZ_SECONDS ?= 60
 NINJA_FLAGS ?=
 SEED ?= 1
+BENCH ?=
 COUNT ?= 1000
 
-.PHONY: all demo check check-torch check-long test bench fuzz lint accuracy install clean help golden
+.PHONY: all demo check check-torch check-long test bench w1 fuzz lint accuracy install clean help golden
 .DEFAULT_GOAL := all
 
 $(BUILD)/build.ninja:
@@ -45,7 +46,10 @@ lint: all
 	@scripts/lint/all.sh $(BUILD)/lockstep
 
 bench: all
-	@scripts/bench.sh $(BUILD)/lockstep
+	@scripts/bench.sh $(BUILD)/lockstep $(BENCH)
+
+w1: all
+	@$(PYTHON) bench/w1.py $(BUILD)/lockstep
 
 fuzz:
 	@scripts/deps.sh build test check
@@ -74,7 +78,8 @@ help:
 	@echo '                   (the CPU one is enough)'
 	@echo 'make check-long    analyzers, fuzzing by the minute (FUZZ_SECONDS=60 a target), long cases'
 	@echo 'make lint          format, includes, headers, options against man page and completion, schema'
-	@echo 'make bench         figures, each beside its rival in the same run'
+	@echo 'make bench         figures, each beside its rival in the same run; BENCH="judge-large" only those'
+	@echo 'make w1            how well step records keep the durations of kernels, as a table'
 	@echo 'make fuzz          the libFuzzer targets, FUZZ_SECONDS each'
 	@echo 'make accuracy      right answers about simulated slow jobs, by cause and impact; SEED=1 COUNT=1000'
 	@echo 'make golden        write tests/golden/ anew from the present outputs'

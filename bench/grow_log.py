@@ -3,9 +3,10 @@
 """Writes a log of a long job of 64 ranks: what libraries print at its start, a line of progress and one of timers for
 each step, a save now and then, and at its end the watchdog's lines of all ranks but one.
 
-    bench/grow_log.py OUT --bytes 400M [--kind mixed|progress|noise|watchdog|bars]
+    bench/grow_log.py OUT --bytes 400M [--kind mixed|progress|noise|prose|watchdog|bars]
 """
 import argparse
+import random
 
 UNITS = {'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30}
 RANKS = 64
@@ -38,6 +39,15 @@ def watchdog(i):
             f'{head} [PG ID 0 PG GUID 0(default_pg) Rank {rank}]  failure detected by watchdog at work sequence id: 241 PG status: last enqueued work: 315, last completed work: 240\n')
 
 
+def prose():
+    """Lines of which hardly any two are alike, and none is of interest."""
+    rng = random.Random(1)
+    words = ('the data worker reads shard and cache config value of model layer with tensor parallel size is set to default from file path using mode '
+             'enabled flag for node memory pool buffer total bytes per device stream graph kernel compiled module loaded version host name').split()
+    return [' '.join(str(rng.randrange(10 ** rng.randrange(1, 7))) if rng.random() < 0.2 else rng.choice(words) for _ in range(rng.randrange(6, 30))) + '\n'
+            for _ in range(20000)]
+
+
 def bars(i):
     """As tqdm prints them: a carriage return in front of each, no line ever ends."""
     percent, loss = i // 4000 % 100, 2 + i % 1000 / 1000
@@ -48,9 +58,12 @@ def bars(i):
 def lines(kind):
     """Blocks of lines without end; a mixed log is one part noise of start-up to five of training."""
     i = 0
+    texts = prose() if kind == 'prose' else []
     while True:
         i += 1
-        if kind in ('noise', 'watchdog', 'bars'):
+        if texts:
+            yield texts[i * 7919 % len(texts)]
+        elif kind in ('noise', 'watchdog', 'bars'):
             yield {'noise': noise, 'watchdog': watchdog, 'bars': bars}[kind](i)
         else:
             yield progress(i)
@@ -62,7 +75,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('out')
     parser.add_argument('--bytes', default='400M')
-    parser.add_argument('--kind', default='mixed', choices=['mixed', 'progress', 'noise', 'watchdog', 'bars'])
+    parser.add_argument('--kind', default='mixed', choices=['mixed', 'progress', 'noise', 'prose', 'watchdog', 'bars'])
     args = parser.parse_args()
     size = int(args.bytes.rstrip('KMG')) * UNITS.get(args.bytes[-1], 1)
     with open(args.out, 'w', encoding='utf-8', buffering=1 << 20) as f:

@@ -4,6 +4,8 @@
 
     bench/run.py build/lockstep [NAME...]
 
+judge-large, a job of 131,072 ranks, is measured only if it is named.
+
 One line a figure: what, value and unit, the work, minimum and median of N runs, and what else did the same work here
 and now. Speeds of a core are of processor time (the machine may have other guests), all else of the wall's. Real traces come from $LOCKSTEP_SHARED (../shared) where it is there, else generated ones take their place.
 HolisticTraceAnalysis 0.5.0 and orjson are kept in .venv-bench; without a network their columns say so.
@@ -283,20 +285,92 @@ def bench_record(lockstep, work, rivals):
              f'{steps} steps, {stored} bytes of .lks', f'raw {raw / steps:.0f} bytes: {raw / stored:.0f}x smaller', '2700 bytes for 10 MB')
 
 
-def bench_programs(lockstep, work, rivals):
-    """The benchmarks in C, linked with the rooms of the build that is measured."""
-    build = os.path.dirname(lockstep)
-    compiler = os.environ.get('CC', 'cc')
-    for source in sorted(f for f in os.listdir(HERE) if f.startswith('bench_') and f.endswith('.c')):
-        program = os.path.join(work.folder, source[:-2])
-        libraries = [os.path.join(build, f'lib{room}.a') for room in ('fold', 'read', 'model', 'base')]
-        argv = [compiler, '-O2', '-D_GNU_SOURCE', '-I', os.path.join(ROOT, 'src'), os.path.join(HERE, source), '-o', program,
-                '-Wl,--start-group', *libraries, '-Wl,--end-group', '-lisal', '-lzstd', '-ldl', '-lpthread', '-lm']
-        p = subprocess.run(argv, capture_output=True, text=True, cwd=build)
-        if p.returncode:
-            print(f'{source}: does not build: {p.stderr.strip().splitlines()[-1][:120]}')
-            continue
-        print(Ran([program], '0').out, end='', flush=True)
+def program(lockstep, work, name, *more):
+    """The benchmark in C, linked with the rooms of the build that is measured; more: sources of src/cmd that it uses."""
+    build, target = os.path.dirname(lockstep), os.path.join(work.folder, name)
+    sources = [os.path.join(HERE, f'{name}.c'), *(os.path.join(ROOT, 'src', 'cmd', f) for f in more)]
+    libraries = [os.path.join(build, f'lib{room}.a') for room in ('judge', 'store', 'fold', 'read', 'model', 'base')]
+    argv = [os.environ.get('CC', 'cc'), '-O2', '-D_GNU_SOURCE', '-I', os.path.join(ROOT, 'src'), *sources, '-o', target,
+            '-Wl,--start-group', *libraries, '-Wl,--end-group', '-lisal', '-lzstd', '-ldl', '-lpthread', '-lm']
+    p = subprocess.run(argv, capture_output=True, text=True, cwd=build)
+    if p.returncode:
+        sys.exit(f'{name}.c does not build: {p.stderr.strip()[-300:]}')
+    return target
+
+
+def run_program(argv):
+    ran = Ran(argv, '0')
+    print(ran.out, end='', flush=True)
+    if ran.code:
+        sys.exit(f'{" ".join(argv)}: exit {ran.code}')
+    return ran
+
+
+def bench_fold(lockstep, work, rivals):
+    run_program([program(lockstep, work, 'bench_fold')])
+
+
+def exported(lockstep, path, folder):
+    """The step records of a trace, one file of them."""
+    ran = Ran([lockstep, 'export', '--steps', folder, path])
+    if ran.code:
+        sys.exit(f'export of {path}: exit {ran.code}: {ran.out[-100:]}')
+    return os.path.join(folder, os.listdir(folder)[0])
+
+
+def simulated(lockstep, work, layout, steps):
+    """Step records of a job with one slow node, and how they were made."""
+    folder = os.path.join(work.folder, 'sim')
+    fault = f'compute-straggler ranks=8-15 phase=mlp factor=5.7 from={steps // 2}'
+    ran = Ran([lockstep, 'sim', '--layout', layout, '--steps', str(steps), '--seed', '1', '--fault', fault, '--out', folder], '0')
+    if ran.code:
+        sys.exit(f'sim of {layout}: exit {ran.code}: {ran.out[-100:]}')
+    return os.path.join(folder, 'steps.lks'), ran
+
+
+def bench_codec(lockstep, work, rivals):
+    with tempfile.TemporaryDirectory(dir=work.folder) as t:
+        real = exported(lockstep, work.gpu_source(), os.path.join(t, 'real'))
+        made, _ = simulated(lockstep, work, 'dp=144 pp=9 ep=16', 12)
+        run_program([program(lockstep, work, 'bench_codec'), os.path.basename(work.gpu_source()), real, 'simulated', made])
+
+
+def judge_at(lockstep, work, layout, steps):
+    """(milliseconds a step, peak bytes of diagnose)."""
+    path, sim = simulated(lockstep, work, layout, steps)
+    what = f'{layout}, {steps} steps, {os.path.getsize(path) / 1e6:.0f} MB of records'
+    line('sim, step records', steps / sim.cpu, 'steps/s', what, f'{sim.cpu:.2f} s of cpu', 'the job is simulated twice: with its fault, and without it for the truth', '5 steps/s at 12,960 ranks')
+    ran = run_program([program(lockstep, work, 'bench_judge', 'live.c', 'records.c'), path])
+    whole = several([lockstep, 'diagnose', '--json', path], 2, '0')
+    line('  diagnose, from start to answer', cpu(whole), 's', what, spread(whole), f'peak memory {peak(whole) / 1e6:.0f} MB')
+    os.remove(path)
+    return float(ran.out[34:].split()[0]), peak(whole)
+
+
+def judge_growth(small, large, sizes, bar):
+    line('  growth', large[0] / small[0], 'x', f'time of a step, from {sizes[0]:,} to {sizes[1]:,} ranks', f'linear is {sizes[1] / sizes[0]:.1f}x',
+         f'memory of diagnose {large[1] / small[1]:.1f}x', bar)
+
+
+def bench_judge(lockstep, work, rivals):
+    small = judge_at(lockstep, work, 'dp=144 pp=9 ep=16', 12)
+    judge_growth(small, judge_at(lockstep, work, 'dp=1440 pp=9 ep=32', 12), (1296, 12960), '')
+
+
+def bench_judge_large(lockstep, work, rivals):
+    small = judge_at(lockstep, work, 'dp=1440 pp=9 ep=32', 4)
+    judge_growth(small, judge_at(lockstep, work, 'tp=8 dp=1024 pp=16', 4), (12960, 131072), '11x')
+
+
+def bench_w1(lockstep, work, rivals):
+    """What bench/w1.py tells, in one line a trace."""
+    sys.path.insert(0, HERE)
+    import w1
+    for score in w1.scores(lockstep):
+        errors = sorted(e for e, _ in score.plain)
+        line('W1 error of kernel durations, worst', errors[-1] * 100, '%', f'{score.name}: {len(errors)} distributions of {score.kernels} kernels',
+             f'median {statistics.median(errors) * 100:.2f} %; {len(score.lost)} not found in the trace',
+             f'{statistics.mean(n for _, n in score.records):.0f} bytes a step for {score.raw_bytes / len(score.records) / 1e6:.2f} MB of kernel events', '2 %')
 
 
 TORCH_DUMPS = 64  # more would take it minutes
@@ -348,7 +422,7 @@ print(time.process_time() - t)"""
 
 def bench_logs(lockstep, work, rivals):
     path = os.path.join(work.folder, 'train.log')
-    for kind, size in ('mixed', '400M'), ('progress', '200M'), ('noise', '200M'), ('watchdog', '200M'), ('bars', '200M'):
+    for kind, size in ('mixed', '400M'), ('progress', '200M'), ('noise', '200M'), ('prose', '200M'), ('watchdog', '200M'), ('bars', '200M'):
         subprocess.run([sys.executable, os.path.join(HERE, 'grow_log.py'), path, '--bytes', size, '--kind', kind], check=True)
         bytes_, what = os.path.getsize(path), f'log, {kind}, {size}B'
         runs, grep = several([lockstep, 'diagnose', '--json', path], 5, '0'), several(['grep', '-acE', LOG_PATTERN, path], 3, '0')
@@ -361,7 +435,8 @@ def bench_logs(lockstep, work, rivals):
 
 
 BENCHES = {'logs': bench_logs, 'dumps': bench_dumps, 'version': bench_version, 'large': bench_large, 'memory': bench_memory, 'cores': bench_cores, 'archive': bench_archive,
-           'record': bench_record, 'programs': bench_programs}
+           'record': bench_record, 'w1': bench_w1, 'fold': bench_fold, 'codec': bench_codec, 'judge': bench_judge}
+ASKED = {'judge-large': bench_judge_large}  # minutes, 3 GB of disk
 
 
 def main():
@@ -373,7 +448,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix='lockstep-bench-') as t:
         work = Work(t)
         for name in wanted:
-            BENCHES[name](lockstep, work, rivals)
+            {**BENCHES, **ASKED}[name](lockstep, work, rivals)
 
 
 if __name__ == '__main__':

@@ -25,7 +25,7 @@ static void check_progress(const struct testimony *t)
 
 		fuzz_check(p->rank >= -1 && p->first_step >= 0 && p->last_step >= 0);
 		fuzz_check(p->lines > 0 && p->line <= p->last_line);
-		fuzz_check(p->n_step_ms <= PROGRESS_TIMES && p->n_gaps <= PROGRESS_GAPS);
+		fuzz_check(p->n_gaps <= PROGRESS_GAPS && p->n_stalls <= PROGRESS_STALLS);
 		fuzz_check(isnan(p->last_step_ms) || p->last_step_ms >= 0);
 	}
 }

@@ -77,6 +77,31 @@ static void damaged_records_never_hurt(void **state)
 	}
 }
 
+/* From a block of just its size, so that a sanitizer sees what is read behind it. */
+static void a_varint_that_does_not_end_is_refused(void **state)
+{
+	struct arena arena = { 0 };
+	struct buf out = { 0 };
+	uint64_t seed = 0xff;
+	struct step s = random_step(&arena, &seed, 100, 5), back;
+
+	(void)state;
+	step_encode(&out, &s);
+	for (size_t at = 0; at + 12 < out.len; at++) {
+		uint8_t *copy = memcpy(xmalloc(out.len), out.data, out.len);
+		struct span in = span_of(copy, out.len);
+
+		memset(copy + at, 0xff, 12);
+		step_decode(&in, &arena, &back, NULL);
+		in = span_of(copy, at + 12);
+		assert_int_equal(step_decode(&in, &arena, &back, NULL), -EBADMSG);
+		free(copy);
+		arena_reset(&arena);
+	}
+	buf_done(&out);
+	arena_done(&arena);
+}
+
 static void a_count_beyond_the_bytes_allocates_nothing(void **state)
 {
 	struct arena arena = { 0 };
@@ -149,12 +174,49 @@ static void the_head_of_a_rank_survives_the_trip(void **state)
 	arena_done(&arena);
 }
 
+/* LEB128 as it is defined, one group of seven bits after the other. */
+static size_t varint_plain(uint64_t v, uint8_t *out)
+{
+	size_t n = 0;
+
+	for (; v >= 0x80; v >>= 7)
+		out[n++] = (uint8_t)(v | 0x80);
+	out[n++] = (uint8_t)v;
+	return n;
+}
+
+static void a_varint_is_the_same_however_it_is_made(void **state)
+{
+	(void)state;
+	for (unsigned bit = 0; bit < 64; bit++)
+		for (uint64_t k = 0; k < 5; k++) {
+			uint64_t v =
+			    ((uint64_t)1 << bit) * (k < 3 ? 1 : 0x9e3779b97f4a7c15u) + k - 2;
+			struct buf out = { 0 };
+			uint8_t plain[10];
+			size_t n = varint_plain(v, plain);
+			struct span in;
+
+			buf_put_varint(&out, v);
+			buf_put_varint(&out, 5);
+			assert_int_equal(out.len, n + 1);
+			assert_memory_equal(out.data, plain, n);
+			in = span_of(out.data, out.len);
+			assert_true(span_varint(&in) == v);
+			assert_int_equal(span_varint(&in), 5);
+			assert_false(in.bad);
+			buf_done(&out);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_varint_is_the_same_however_it_is_made),
 		cmocka_unit_test(any_step_survives_the_trip),
 		cmocka_unit_test(every_cut_of_a_record_is_refused),
 		cmocka_unit_test(damaged_records_never_hurt),
+		cmocka_unit_test(a_varint_that_does_not_end_is_refused),
 		cmocka_unit_test(a_count_beyond_the_bytes_allocates_nothing),
 		cmocka_unit_test(the_head_of_a_rank_survives_the_trip),
 	};

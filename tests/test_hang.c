@@ -608,6 +608,39 @@ static void who_does_not_send_is_behind(void **state)
 	case_done(&c);
 }
 
+/* The host of rank 0 has called its send: its GPU waits in an all-reduce for rank 1. */
+static void a_send_that_is_only_enqueued_keeps_its_receiver(void **state)
+{
+	struct hang_case c;
+
+	(void)state;
+	case_new(&c);
+	case_group(&c, "pp", "7", "pp", "[0, 2]");
+	case_group(&c, "tp", "8", "tp", "[0, 1]");
+	dump(&c, 0, "2(tp:all_reduce pp:send(1)) tp:all_reduce? pp:send(1)?");
+	dump(&c, 1, "2(tp:all_reduce)");
+	dump(&c, 2, "2(pp:recv(0)) pp:recv(0)?");
+	assert_named(&c, VERDICT_HUNG, CAUSE_MISSING_RANK, "1");
+	case_done(&c);
+}
+
+/* Rank 2 has gone to the evaluation; ranks 0 and 1 wait for it in two groups. */
+static void who_differs_within_a_circle_is_a_side_of_his_own(void **state)
+{
+	struct hang_case c;
+
+	(void)state;
+	case_new(&c);
+	case_group(&c, "dp", "7", "dp", "[0, 1, 2, 3, 4]");
+	case_group(&c, "ep", "8", "ep", "[1, 2]");
+	dump(&c, 0, "4(dp:all_reduce/9) dp:all_reduce/9?");
+	dump(&c, 1, "4(ep:all_to_all/5 dp:all_reduce/9) ep:all_to_all/5? dp:all_reduce/9?");
+	dump(&c, 2, "4(ep:all_to_all/5 dp:all_reduce/9) dp:all_reduce/1?");
+	dumps(&c, 3, 4, "4(dp:all_reduce/9) dp:all_reduce/9?");
+	assert_named(&c, VERDICT_HUNG, CAUSE_COLLECTIVE_DESYNC, "2");
+	case_done(&c);
+}
+
 static void send_and_recv_that_meet_are_no_wait(void **state)
 {
 	struct hang_case c;
@@ -740,6 +773,8 @@ int main(void)
 		cmocka_unit_test(one_of_a_node_that_left_evidence_is_blamed),
 		cmocka_unit_test(members_of_gloo_groups_follow_the_pattern),
 		cmocka_unit_test(who_does_not_send_is_behind),
+		cmocka_unit_test(a_send_that_is_only_enqueued_keeps_its_receiver),
+		cmocka_unit_test(who_differs_within_a_circle_is_a_side_of_his_own),
 		cmocka_unit_test(send_and_recv_that_meet_are_no_wait),
 		cmocka_unit_test(two_that_receive_from_each_other_are_a_tie),
 		cmocka_unit_test(a_ring_that_wrapped_is_aligned_by_number),

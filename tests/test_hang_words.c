@@ -328,6 +328,43 @@ static void watchdogs_alone_name_the_one_that_is_silent(void **state)
 	case_done(&c);
 }
 
+/* Rank 1 was told to dump, since what it waits in began later; rank 3 says nothing at all. */
+static void who_is_mute_comes_before_who_was_told_to_dump(void **state)
+{
+	struct hang_case c;
+	struct testimony *t;
+
+	(void)state;
+	case_new(&c);
+	t = log_file(&c);
+	for (int64_t rank = 0; rank < 24; rank++) {
+		says(t, SAY_HELLO, rank, "initialized")->value = 24;
+		if (rank == 1)
+			says(t, SAY_DUMP_SIGNAL, rank, "Received a dump signal");
+		else if (rank != 3)
+			timed_out(t, rank, 3);
+	}
+	assert_named(&c, VERDICT_HUNG, CAUSE_MISSING_RANK, "3");
+	case_done(&c);
+}
+
+static void several_that_were_told_to_dump_are_not_blamed(void **state)
+{
+	struct hang_case c;
+	struct testimony *t;
+
+	(void)state;
+	case_new(&c);
+	t = log_file(&c);
+	for (int64_t rank = 0; rank < 24; rank++)
+		if (rank == 1 || rank == 13)
+			says(t, SAY_DUMP_SIGNAL, rank, "Received a dump signal");
+		else
+			timed_out(t, rank, 3);
+	assert_string_equal(culprits_of(&c, case_finding(&c, 0)), "");
+	case_done(&c);
+}
+
 /* The same, but equal lines of other ranks were left out of the log. */
 static void a_folded_log_proves_no_absence(void **state)
 {
@@ -596,6 +633,39 @@ static void counts_that_go_on_are_no_hang(void **state)
 	case_done(&c);
 }
 
+static void one_reading_of_ras_proves_no_hang_and_two_do(void **state)
+{
+	static const struct {
+		int64_t seconds; /* of a second reading; 0: none */
+		int64_t counts[4];
+		const char *culprit, *assumed, *proof;
+	} rows[] = {
+		{ 0, { 40, 40, 39, 40 }, "2", "asked once", "all_reduce 40" },
+		{ 5, { 40, 40, 39, 40 }, "2", "twice within 5 s", "none more within 5 s" },
+		{ 89, { 40, 40, 39, 40 }, "2", NULL, "none more within 89 s" },
+		{ 0, { 40, -1, 40, 40 }, "1", "asked once", "rank 1 is missing" },
+		{ 89, { 40, -1, 40, 40 }, "1", NULL, "all_reduce 40; none more within 89 s" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct hang_case c;
+
+		case_new(&c);
+		ras(&c, 0, rows[i].counts, 4);
+		if (rows[i].seconds)
+			ras(&c, rows[i].seconds, rows[i].counts, 4);
+		assert_named(&c, VERDICT_HUNG,
+			     rows[i].counts[1] < 0 ? CAUSE_DEAD_RANK : CAUSE_MISSING_RANK,
+			     rows[i].culprit);
+		assert_int_equal(among(c.report.assumed.v, c.report.assumed.n,
+				       rows[i].assumed ? rows[i].assumed : "that it hangs"),
+				 rows[i].assumed != NULL);
+		assert_true(proves(&c.report.findings.v[0], rows[i].proof));
+		case_done(&c);
+	}
+}
+
 static void who_does_not_answer_ras_is_dead(void **state)
 {
 	struct hang_case c;
@@ -628,6 +698,8 @@ int main(void)
 		cmocka_unit_test(a_job_that_is_ended_from_outside_did_not_fail),
 		cmocka_unit_test(who_is_told_to_dump_had_not_timed_out_itself),
 		cmocka_unit_test(watchdogs_alone_name_the_one_that_is_silent),
+		cmocka_unit_test(who_is_mute_comes_before_who_was_told_to_dump),
+		cmocka_unit_test(several_that_were_told_to_dump_are_not_blamed),
 		cmocka_unit_test(a_folded_log_proves_no_absence),
 		cmocka_unit_test(the_desync_report_names_the_lagging_rank),
 		cmocka_unit_test(whose_watchdog_is_stuck_stalls_on_its_host),
@@ -643,6 +715,7 @@ int main(void)
 		cmocka_unit_test(gpus_that_all_wait_name_nobody),
 		cmocka_unit_test(who_launched_fewer_by_ras_is_named),
 		cmocka_unit_test(counts_that_go_on_are_no_hang),
+		cmocka_unit_test(one_reading_of_ras_proves_no_hang_and_two_do),
 		cmocka_unit_test(who_does_not_answer_ras_is_dead),
 	};
 

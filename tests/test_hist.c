@@ -30,6 +30,26 @@ static void the_middle_of_a_bin_is_within_two_percent(void **state)
 		assert_true(fabs(hist_bin_ns(hist_bin_of(d)) / (double)d - 1) <= 0.0201);
 }
 
+static void the_quick_way_to_a_bin_ends_in_the_same_one(void **state)
+{
+	static const int64_t edges[] = { INT64_MIN,	    -1,	      0, 1, 2, HIST_QUICK_NS,
+					 HIST_QUICK_NS + 1, INT64_MAX };
+
+	(void)state;
+	hist_prepare();
+	for (size_t i = 0; i < sizeof(edges) / sizeof(edges[0]); i++)
+		assert_int_equal(hist_bin_quick(edges[i]), hist_bin_of(edges[i]));
+	/* Each bin holds its bounds, and not the next one's. */
+	for (uint16_t b = 1; b < 1100; b++) {
+		int64_t low = (int64_t)hist_lower[b], next = (int64_t)hist_lower[b + 1];
+
+		if (low == next)
+			continue;
+		assert_int_equal(hist_bin_quick(low), b);
+		assert_int_equal(hist_bin_quick(next - 1), b);
+	}
+}
+
 static struct hist hist_of(struct hist_bin *bins, const int64_t *values, size_t n)
 {
 	struct hist h = { .bins = bins };
@@ -80,6 +100,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_bin_holds_the_powers_around_it),
+		cmocka_unit_test(the_quick_way_to_a_bin_ends_in_the_same_one),
 		cmocka_unit_test(the_middle_of_a_bin_is_within_two_percent),
 		cmocka_unit_test(quantiles_and_means_are_near),
 		cmocka_unit_test(w1_is_mass_times_way),

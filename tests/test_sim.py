@@ -91,6 +91,15 @@ class Sim(unittest.TestCase):
     def test_save(self):
         self.check('tp=2 dp=8 pp=4', 'checkpoint ms=9000 every=10', 'checkpoint', [], slack=.2)
 
+    def test_evaluations_are_no_fault(self):
+        """Every sixth step forward passes come first: it is longer, and that is all."""
+        self.make('job', 'tp=2 dp=4 pp=2', options=('--evaluate', '6'))
+        status, doc, _ = found(self.out / 'job')
+        steps = [s['ms'] for s in doc['ranks'][0]['steps']]
+        usual = sorted(steps)[len(steps) // 2]
+        self.assertEqual(status, 0)
+        self.assertEqual([i for i, ms in enumerate(steps) if i and ms > 1.2 * usual], [6, 12, 18])
+
     def test_stage(self):
         f = self.check('tp=2 dp=8 pp=4', 'pipeline-imbalance stage=1 factor=1.5', 'pipeline-imbalance', [])
         self.assertEqual(f['culprits']['stages'], [1])
@@ -115,6 +124,16 @@ class Sim(unittest.TestCase):
                 found_lost = with_it - without
             self.assertAlmostEqual(found_lost, lost, delta=.25 * lost)
             self.assertLess(faults[0]['evidence'][0]['value'], 1.1 * doc['job']['step_ms']['median'])
+
+    def test_a_drift_that_nobody_sees(self):
+        """0.1 % a step: where it costs, a fault; where the pipeline's slack still hides it, a risk."""
+        for layout, severity in (('tp=4 dp=16', 'fault'), ('tp=4 dp=16 pp=2', 'risk')):
+            truth = self.make('drift', layout, 'compute-straggler ranks=37 drift=0.1 from=10', steps=300)
+            self.assertEqual(truth['faults'][0]['drift'], 0.1)
+            _, doc, _ = found(self.out / 'drift')
+            told = [f for f in doc['findings'] if f['severity'] != 'note']
+            self.assertEqual([(f['severity'], f['cause'], f['culprits']['ranks']) for f in told], [(severity, 'compute-straggler', [37])])
+            self.assertRegex(told[0]['summary'], r'drifts: by 0\.(09|1)\d* % a step')
 
     def test_two_faults_at_once(self):
         self.make('job', 'dp=32 pp=2', 'compute-straggler ranks=5 factor=1.6 from=4', 'data-starved ranks=40 ms=1500 from=14')

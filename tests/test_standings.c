@@ -188,6 +188,23 @@ static void the_number_at_which_a_ring_begins_may_be_cut(void **state)
 	case_done(&c);
 }
 
+/* What stands before it in the ring is of another group: the number is whole. */
+static void the_first_number_of_another_group_is_whole(void **state)
+{
+	struct hang_case c;
+	struct dump_view *v;
+
+	(void)state;
+	case_new(&c);
+	case_group(&c, "world", "0", "default_pg", "[0, 1]");
+	case_group(&c, "tp", "1", "tp", "[0, 1]");
+	v = taken_dump(&c, 0, "#9 world@7 world:all_gather tp@3 tp:all_reduce");
+	assert_int_equal(called(&c, v, POSITION(7)), COMM_NONE);
+	assert_int_equal(v->groups.n, 2);
+	assert_int_equal(v->groups.v[1].first, POSITION(3));
+	case_done(&c);
+}
+
 static void a_number_that_goes_back_is_of_another_counting(void **state)
 {
 	struct hang_case c;
@@ -475,6 +492,7 @@ int main(void)
 		cmocka_unit_test(entries_are_taken_in_the_order_of_the_ranks_own_counting),
 		cmocka_unit_test(coalesced_calls_have_places_of_one_number),
 		cmocka_unit_test(the_number_at_which_a_ring_begins_may_be_cut),
+		cmocka_unit_test(the_first_number_of_another_group_is_whole),
 		cmocka_unit_test(a_number_that_goes_back_is_of_another_counting),
 		cmocka_unit_test(numbers_beyond_the_limit_stand_nowhere),
 		cmocka_unit_test(entries_of_no_group_are_left_out),

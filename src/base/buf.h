@@ -13,8 +13,19 @@ struct buf {
 };
 
 void buf_put(struct buf *b, const void *p, size_t len);
-void buf_put_varint(struct buf *b, uint64_t v);		       /* LEB128, at most 10 bytes */
-void buf_put_signed(struct buf *b, int64_t v);		       /* zigzag */
+void buf_widen(struct buf *b, size_t more); /* room for so many bytes */
+void buf_put_varint_long(struct buf *b, uint64_t v);
+static inline void buf_put_varint(struct buf *b, uint64_t v) /* LEB128, at most 10 bytes */
+{
+	if (v < 0x80 && b->len < b->cap)
+		b->data[b->len++] = (uint8_t)v;
+	else
+		buf_put_varint_long(b, v);
+}
+static inline void buf_put_signed(struct buf *b, int64_t v) /* zigzag */
+{
+	buf_put_varint(b, ((uint64_t)v << 1) ^ (uint64_t)(v >> 63));
+}
 void buf_put_string(struct buf *b, const char *s, size_t len); /* varint length, bytes */
 void buf_done(struct buf *b);
 

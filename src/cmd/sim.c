@@ -21,8 +21,13 @@ struct sim_args {
 	const char *as;
 	struct option_ranks ranks;
 	struct option_steps trace_steps;
-	bool all_reduce, list_faults;
+	const char *dialect, *format, *without;
+	int64_t ring, timeout, evaluate;
+	bool all_reduce, list_faults, timing;
 };
+
+enum kind { AS_STEPS, AS_KINETO, AS_DUMPS, KINDS };
+static const char *const kinds[KINDS] = { "steps", "kineto", "dumps" };
 
 static const struct option_row sim_options[] = {
 	{ "layout", 'l', OPTION_LAYOUT, offsetof(struct sim_args, layout), "SPEC",
@@ -36,11 +41,25 @@ static const struct option_row sim_options[] = {
 	{ "out", 'o', OPTION_PATH, offsetof(struct sim_args, out), "DIR",
 	  "write steps.lks and truth.json into this folder; - writes the records to a pipe" },
 	{ "as", 0, OPTION_TEXT, offsetof(struct sim_args, as), "KIND",
-	  "steps (default) for records of all ranks, kineto for traces of some" },
+	  "steps (default) for records, kineto for traces of some ranks, dumps for a hang" },
 	{ "ranks", 'r', OPTION_RANKS, offsetof(struct sim_args, ranks), "LIST",
-	  "which ranks to write traces of: 0-7,9 (default all, at most 256)" },
+	  "which ranks to write traces (at most 256), dumps and stacks of: 0-7,9 (default all)" },
 	{ "trace-steps", 0, OPTION_STEPS, offsetof(struct sim_args, trace_steps), "A-B",
 	  "which steps to write traces of (default all)" },
+	{ "evaluate", 0, OPTION_NUMBER, offsetof(struct sim_args, evaluate), "N",
+	  "every N steps an evaluation comes first (default never)" },
+	{ "dialect", 0, OPTION_TEXT, offsetof(struct sim_args, dialect), "NAME",
+	  "whose dumps: nccl (default) or gloo" },
+	{ "format", 0, OPTION_TEXT, offsetof(struct sim_args, format), "NAME",
+	  "of dumps: pickle (default) or json" },
+	{ "ring", 0, OPTION_NUMBER, offsetof(struct sim_args, ring), "N",
+	  "entries that a dump holds, the latest (default 2000)" },
+	{ "timing", 0, OPTION_FLAG, offsetof(struct sim_args, timing), NULL,
+	  "dumps know what has started, as with TORCH_NCCL_ENABLE_TIMING" },
+	{ "timeout", 0, OPTION_NUMBER, offsetof(struct sim_args, timeout), "SECONDS",
+	  "after which watchdogs speak (default 600)" },
+	{ "without", 0, OPTION_TEXT, offsetof(struct sim_args, without), "PARTS",
+	  "leave out some of dumps,log,power,stacks,kernel" },
 	{ "micro-batches", 0, OPTION_NUMBER, offsetof(struct sim_args, micro_batches), "N",
 	  "micro-batches of a step (default twice the stages, at least 4)" },
 	{ "interleave", 0, OPTION_NUMBER, offsetof(struct sim_args, interleave), "N",
@@ -71,8 +90,11 @@ const struct option_spec sim_spec = {
 static int list_faults(void)
 {
 	for (int k = 0; k < SIM_FAULT_KINDS; k++)
-		printf("%-20s %s\n", sim_fault_infos[k].name, sim_fault_infos[k].words);
-	printf("\nAll take from= and to=, the first and the last step in which they act.\n");
+		printf("%-20s %s%s\n", sim_fault_infos[k].name, k >= SIM_UNEVEN ? "for ever: " : "",
+		       sim_fault_infos[k].words);
+	printf(
+	    "\nAll take from= and to=, the first and the last step in which they act; of one that "
+	    "is for ever\nthe job never goes on.\n");
 	return fflush(stdout) ? EXIT_CANNOT_TELL : EXIT_HEALTHY;
 }
 
@@ -89,6 +111,8 @@ static int twins_new(const struct sim_options *options, struct twin *twins, stru
 		struct sim_options other = *options;
 		struct twin *t = &twins[i];
 
+		if (sim_fault_hangs(&options->faults.v[i]))
+			continue; /* it costs all that would have come */
 		t->faults.v = xcalloc(options->faults.n, sizeof(*t->faults.v));
 		for (size_t k = 0; k < options->faults.n; k++)
 			if (k != i)
@@ -107,6 +131,8 @@ static void twins_step(const struct sim_options *options, struct twin *twins, ui
 		const struct sim_fault *f = &options->faults.v[i];
 		uint64_t own;
 
+		if (!twins[i].sim)
+			continue;
 		sim_next(twins[i].sim, &own);
 		if ((int64_t)number < f->from || (int64_t)number > f->to)
 			continue;
@@ -124,47 +150,110 @@ static void twins_done(const struct sim_options *options, struct twin *twins)
 	free(twins);
 }
 
+static void put_strength(const struct sim_fault *f, json_t *o)
+{
+	const char *details = sim_fault_infos[f->kind].details;
+	bool factor = f->kind != SIM_HOST && f->kind != SIM_DATA && f->kind != SIM_SAVE;
+
+	for (int i = 0; details && i < f->how; i++)
+		details = strchr(details, '|') + 1;
+	if (details)
+		json_object_set_new(o, "detail", json_stringn(details, strcspn(details, "|")));
+	if (f->drift > 0)
+		json_object_set_new(o, "drift", json_real(100 * f->drift));
+	else if (!sim_fault_hangs(f))
+		json_object_set_new(o, factor ? "factor" : "ms",
+				    json_real(factor ? f->factor : f->ms));
+	if (f->kind == SIM_STAGE)
+		json_object_set_new(o, "stage", json_integer(f->stage));
+	if (f->every > 1 && !sim_fault_hangs(f)) {
+		json_object_set_new(o, "every", json_integer(f->every));
+		json_object_set_new(o, "last", json_integer(f->last));
+	}
+}
+
 static json_t *fault_json(const struct sim_options *options, const struct sim_fault *f,
 			  const struct twin *t)
 {
 	_cleanup_free_ char *ranks = ranges_format(f->ranks, f->n_ranks);
-	bool factor = f->kind != SIM_HOST && f->kind != SIM_DATA && f->kind != SIM_SAVE;
-	json_t *o = json_pack("{s:s, s:s, s:I, s:I}", "cause",
-			      cause_info(sim_fault_infos[f->kind].cause)->name, "ranks", ranks,
-			      "from", (json_int_t)f->from, "to",
-			      (json_int_t)MIN(f->to, (int64_t)options->steps - 1));
+	bool hangs = sim_fault_hangs(f);
+	json_t *o =
+	    json_pack("{s:s, s:s, s:I}", "cause", cause_info(sim_fault_cause(f))->name, "ranks",
+		      ranks, "from", (json_int_t)sim_fault_step(f, options->steps));
 
-	json_object_set_new(o, factor ? "factor" : "ms", json_real(factor ? f->factor : f->ms));
-	if (f->kind == SIM_STAGE)
-		json_object_set_new(o, "stage", json_integer(f->stage));
-	if (f->every > 1) {
-		json_object_set_new(o, "every", json_integer(f->every));
-		json_object_set_new(o, "last", json_integer(f->last));
-	}
+	if (!hangs)
+		json_object_set_new(o, "to", json_integer(MIN(f->to, (int64_t)options->steps - 1)));
+	put_strength(f, o);
+	json_object_set_new(o, "hangs", json_boolean(hangs));
 	json_object_set_new(o, "slowdown",
 			    t->without > 0 ? json_real(t->with / t->without) : json_null());
-	json_object_set_new(o, "ms_lost", json_real((t->with - t->without) / 1e6));
+	json_object_set_new(o, "ms_lost",
+			    hangs ? json_null() : json_real((t->with - t->without) / 1e6));
 	return o;
 }
 
 static int write_truth(const char *folder, const struct sim_args *args,
-		       const struct sim_options *options, const struct twin *twins, double ns)
+		       const struct sim_options *options, const struct twin *twins,
+		       const struct sim *sim, uint64_t steps, double ns)
 {
 	_cleanup_free_ char *path = xasprintf("%s/truth.json", folder);
+	bool dumps = args->as && !strcmp(args->as, kinds[AS_DUMPS]);
 	json_t *list = json_array(), *o;
 	int r;
 
-	for (size_t i = 0; i < options->faults.n; i++)
+	for (size_t i = 0; i < options->faults.n; i++) {
 		json_array_append_new(list, fault_json(options, &options->faults.v[i], &twins[i]));
-	o = json_pack("{s:s, s:I, s:I, s:I, s:f, s:o}", "layout", args->layout, "world_size",
+		if (dumps)
+			json_object_set_new(json_array_get(list, i), "struck",
+					    json_boolean(sim_struck(sim, i)));
+	}
+	o = json_pack("{s:s, s:I, s:I, s:I, s:o, s:o}", "layout", args->layout, "world_size",
 		      (json_int_t)layout_world(&options->layout), "seed", (json_int_t)options->seed,
-		      "steps", (json_int_t)options->steps, "step_ms", ns / options->steps / 1e6,
-		      "faults", list);
+		      "steps", (json_int_t)options->steps, "step_ms",
+		      steps ? json_real(ns / (double)steps / 1e6) : json_null(), "faults", list);
+	if (dumps)
+		json_object_set_new(o, "verdict",
+				    json_string(sim_crashed(sim) ? "crashed" : "hung"));
 	r = json_dump_file(o, path, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
 	json_decref(o);
 	if (r < 0)
 		complain("%s: %s", path, strerror(errno));
 	return r;
+}
+
+/* What people have of a hang instead of records. */
+static int evidence(const struct sim_args *args, struct sim *sim, struct error *reterr)
+{
+	struct sim_evidence_options o = {
+		.folder = args->out,
+		.ranks = args->ranks.v,
+		.n_ranks = args->ranks.n,
+		.gloo = args->dialect && !strcmp(args->dialect, "gloo"),
+		.json = args->format && !strcmp(args->format, "json"),
+		.timing = args->timing,
+		.ring = (uint32_t)args->ring,
+		.timeout_s = (double)args->timeout,
+	};
+	_cleanup_free_ char *copy = xstrdup(args->without ? args->without : "");
+	char *at = copy, *word;
+
+	if ((args->dialect && !o.gloo && strcmp(args->dialect, "nccl")) ||
+	    (args->format && !o.json && strcmp(args->format, "pickle")))
+		return error_set(reterr, -EINVAL,
+				 "--dialect is nccl or gloo, --format pickle or json");
+	while ((word = strsep(&at, ", "))) {
+		int part = 0;
+
+		while (part < SIM_PARTS && strcmp(word, sim_part_names[part]))
+			part++;
+		if (*word && part == SIM_PARTS)
+			return error_set(reterr, -EINVAL,
+					 "--without is some of dumps, log, power, stacks, kernel, "
+					 "not \"%s\"",
+					 word);
+		o.without |= *word ? 1u << part : 0;
+	}
+	return sim_evidence(sim, &o, reterr);
 }
 
 /* Traces instead of records. */
@@ -189,14 +278,16 @@ static int trace(const struct sim_args *args, struct sim *sim, struct error *ret
 static int simulate(const struct sim_args *args, const struct sim_options *options,
 		    struct error *reterr)
 {
-	bool pipe = !strcmp(args->out, "-"), traces = args->as && !strcmp(args->as, "kineto");
+	bool pipe = !strcmp(args->out, "-"),
+	     traces = args->as && !strcmp(args->as, kinds[AS_KINETO]),
+	     dumps = args->as && !strcmp(args->as, kinds[AS_DUMPS]);
 	_cleanup_free_ char *path =
 	    pipe ? xstrdup("/dev/stdout") : xasprintf("%s/steps.lks", args->out);
 	struct twin *twins = xcalloc(options->faults.n + 1, sizeof(*twins));
 	struct lks_writer *writer = NULL;
 	struct step *const *steps;
 	struct sim *sim = NULL;
-	uint64_t number;
+	uint64_t number, n = 0;
 	double sum = 0;
 	int r = sim_new(options, &sim, reterr), closed;
 
@@ -205,11 +296,13 @@ static int simulate(const struct sim_args *args, const struct sim_options *optio
 	if (r >= 0 && !pipe)
 		r = twins_new(options, twins, reterr);
 	if (r >= 0)
-		r = traces ? trace(args, sim, reterr)
-			   : lks_create(path, sim_job(sim), &writer, reterr);
+		r = traces  ? trace(args, sim, reterr)
+		    : dumps ? evidence(args, sim, reterr)
+			    : lks_create(path, sim_job(sim), &writer, reterr);
 	while (r >= 0 && (steps = sim_next(sim, &number))) {
-		r = traces ? 0 : lks_write_step(writer, number, steps, reterr);
+		r = writer ? lks_write_step(writer, number, steps, reterr) : 0;
 		sum += sim_step_ns(sim);
+		n++;
 		if (!pipe)
 			twins_step(options, twins, number, sim_step_ns(sim));
 	}
@@ -219,8 +312,10 @@ static int simulate(const struct sim_args *args, const struct sim_options *optio
 	}
 	if (r >= 0 && traces)
 		r = sim_trace_end(sim, reterr);
+	if (r >= 0 && dumps)
+		r = sim_evidence_write(sim, reterr);
 	if (r >= 0 && !pipe)
-		r = write_truth(args->out, args, options, twins, sum);
+		r = write_truth(args->out, args, options, twins, sim, n, sum);
 	twins_done(options, twins);
 	sim_free(sim);
 	return r;
@@ -232,20 +327,22 @@ static int options_of(const struct sim_args *args, struct sim_options *o, struct
 
 	for (size_t i = 0; i < args->faults.n && r >= 0; i++)
 		r = sim_fault_parse(&o->faults, args->faults.v[i], reterr);
-	if (r >= 0 &&
-	    (args->steps < 1 || args->steps > 10000000 || args->micro_batches > 4096 ||
-	     args->interleave > 64 || args->layers > 1024 || args->step_ms < 1 ||
-	     args->step_ms > 10000000 || args->gpus_per_node < 1 || args->gpus_per_node > 1024))
+	if (r >= 0 && (args->steps < 1 || args->steps > 10000000 || args->micro_batches > 4096 ||
+		       args->interleave > 64 || args->layers > 1024 || args->step_ms < 1 ||
+		       args->step_ms > 10000000 || args->gpus_per_node < 1 ||
+		       args->gpus_per_node > 1024 || args->evaluate > 1000000 || args->ring < 1 ||
+		       args->ring > 1000000 || args->timeout < 1 || args->timeout > 1000000))
 		r = error_set(reterr, -EINVAL,
 			      "--steps is 1 to 10000000, --micro-batches up to 4096, --interleave "
 			      "up to 64, --layers up to 1024, --step-ms 1 to 10000000, "
-			      "--gpus-per-node 1 to 1024");
+			      "--gpus-per-node 1 to 1024, --ring and --timeout 1 to 1000000");
 	o->layout_text = args->layout;
 	o->seed = (uint64_t)args->seed;
 	o->steps = (uint32_t)args->steps;
 	o->micro_batches = (uint32_t)args->micro_batches;
 	o->chunks = (uint32_t)args->interleave;
 	o->layers = (uint32_t)args->layers;
+	o->evaluate = (uint32_t)args->evaluate;
 	o->step_ms = (double)args->step_ms;
 	o->gpus_per_node = (uint32_t)args->gpus_per_node;
 	o->all_reduce = args->all_reduce;
@@ -253,6 +350,15 @@ static int options_of(const struct sim_args *args, struct sim_options *o, struct
 	o->lengths = 0.03;
 	o->routing = 0.04;
 	return r;
+}
+
+static enum kind kind_of(const char *word)
+{
+	int k = 0;
+
+	while (k < KINDS && strcmp(word, kinds[k]))
+		k++;
+	return (enum kind)k;
 }
 
 int sim_main(int argc, char **argv)
@@ -263,6 +369,8 @@ int sim_main(int argc, char **argv)
 				 .layers = 1,
 				 .step_ms = 2000,
 				 .gpus_per_node = 8,
+				 .ring = 2000,
+				 .timeout = 600,
 				 .trace_steps = { -1, -1 } };
 	struct sim_options options = { 0 };
 	struct error error = { "" };
@@ -277,10 +385,10 @@ int sim_main(int argc, char **argv)
 		complain("sim: \"%s\" is no option; see lockstep sim --help", argv[operands]);
 	} else if (!args.layout || !args.out) {
 		complain("sim: give --layout and --out; see lockstep sim --help");
-	} else if (args.as && strcmp(args.as, "steps") && strcmp(args.as, "kineto")) {
-		complain("sim: --as is steps or kineto, not \"%s\"", args.as);
-	} else if (args.as && !strcmp(args.as, "kineto") && !strcmp(args.out, "-")) {
-		complain("sim: traces are files: give a folder as --out");
+	} else if (args.as && kind_of(args.as) == KINDS) {
+		complain("sim: --as is steps, kineto or dumps, not \"%s\"", args.as);
+	} else if (args.as && kind_of(args.as) != AS_STEPS && !strcmp(args.out, "-")) {
+		complain("sim: traces and dumps are files: give a folder as --out");
 	} else if (options_of(&args, &options, &error) < 0) {
 		complain("sim: %s", error.text);
 	} else {

@@ -52,12 +52,12 @@ static uint32_t name_normal(struct player *p, uint32_t name)
 	return intern(&p->out->names, out, n);
 }
 
-static int64_t work_end(const struct works *w, bool gpu_only)
+static int64_t gpu_work_end(const struct works *w)
 {
 	int64_t end = TIME_UNKNOWN;
 
 	for (size_t i = 0; i < w->n; i++)
-		if (!gpu_only || w->v[i].kind <= ITEM_SET)
+		if (w->v[i].kind <= ITEM_SET)
 			end = MAX(end, w->v[i].end);
 	return end;
 }
@@ -75,7 +75,7 @@ static const struct work *first_gpu_work(const struct works *w)
 static int64_t first_begin(const struct player *p, const struct mark *m, const struct works *w)
 {
 	const struct work *first = first_gpu_work(w);
-	int64_t begin = m->start, before = work_end(&p->strays, true);
+	int64_t begin = m->start, before = gpu_work_end(&p->strays);
 
 	if (!first)
 		return begin;
@@ -91,8 +91,10 @@ static void window_settle(struct player *p, struct closing *c, const struct mark
 			  const struct works *w, bool whole)
 {
 	const struct work *first = first_gpu_work(w);
-	int64_t end = p->gpu_job ? work_end(w, true) : TIME_UNKNOWN;
+	int64_t end = TIME_UNKNOWN;
 
+	if (p->gpu_job && w->n)
+		end = w->loose ? gpu_work_end(w) : w->end;
 	c->begin = m->start;
 	c->end = m->end;
 	if (!p->gpu_job)
@@ -116,9 +118,7 @@ static int work_order(const void *a, const void *b)
 {
 	const struct work *const *x = a, *const *y = b;
 
-	if ((*x)->start != (*y)->start)
-		return (*x)->start < (*y)->start ? -1 : 1;
-	return (*x)->end > (*y)->end ? -1 : (*x)->end < (*y)->end;
+	return work_compare(*x, *y);
 }
 
 static int range_order(const void *a, const void *b)
@@ -130,11 +130,41 @@ static int range_order(const void *a, const void *b)
 	return (*x)->end > (*y)->end ? -1 : (*x)->end < (*y)->end;
 }
 
-static void busy_add(struct closing *c, const struct works *w, bool all)
+static bool busy_touches(const struct closing *c, const struct work *w)
 {
-	for (size_t i = 0; i < w->n; i++)
-		if (all || (w->v[i].end > c->begin && w->v[i].start < c->end))
+	return w->end > c->begin && w->start < c->end;
+}
+
+/* Of another step, or of none: what touches the window. False: busy is out of order. */
+static bool busy_add(struct closing *c, const struct works *w)
+{
+	size_t before = c->busy.n;
+
+	for (size_t i = 0; i < w->n; i++) {
+		if (busy_touches(c, &w->v[i]))
 			*vec_push(&c->busy) = &w->v[i];
+		else if (!w->unordered && w->v[i].start >= c->end)
+			break;
+	}
+	if (c->busy.n == before)
+		return true;
+	return !w->unordered &&
+	       (!before || work_compare(c->busy.v[before - 1], c->busy.v[before]) <= 0);
+}
+
+/* Of the step itself: all of it. */
+static bool busy_add_own(struct closing *c, const struct works *w)
+{
+	size_t before = c->busy.n;
+
+	vec_grow(&c->busy, w->n);
+	for (size_t i = 0; i < w->n; i++)
+		c->busy.v[before + i] = &w->v[i];
+	c->busy.n += w->n;
+	if (!w->n)
+		return true;
+	return !w->unordered &&
+	       (!before || work_compare(c->busy.v[before - 1], c->busy.v[before]) <= 0);
 }
 
 static void around_add(struct closing *c, const struct ranges *r)
@@ -144,31 +174,42 @@ static void around_add(struct closing *c, const struct ranges *r)
 			*vec_push(&c->around) = &r->v[i];
 }
 
+static const struct work never = { .start = INT64_MAX, .kind = ITEM_KINDS };
+
 /* Everything that touches the window, whatever step it belongs to. Later steps only until what they
    have starts behind the window: a host far ahead leaves many open. */
+
 static void window_gather(struct player *p, struct closing *c)
 {
 	const struct mark *marks = p->f->marks;
-	bool sorted = true;
+	bool sorted;
 
 	c->busy.n = c->around.n = 0;
-	busy_add(c, &p->strays, false);
+	sorted = busy_add(c, &p->strays);
+	sorted &= busy_add_own(c, &open_at(p, p->base)->work);
 	around_add(c, &p->stray_ranges);
 	for (uint32_t m = p->base; m - p->base < p->n_open; m++) {
 		if (m > p->base && (c->begin >= c->end || marks[m].start - p->lead >= c->end))
 			break;
-		busy_add(c, &open_at(p, m)->work, m == p->base);
+		if (m > p->base)
+			sorted &= busy_add(c, &open_at(p, m)->work);
 		around_add(c, &open_at(p, m)->ranges);
 	}
-	for (size_t i = 1; i < c->busy.n && sorted; i++)
-		sorted = work_order(&c->busy.v[i - 1], &c->busy.v[i]) <= 0;
 	if (!sorted)
 		qsort(c->busy.v, c->busy.n, sizeof(*c->busy.v), work_order);
+	*vec_push(&c->busy) = &never;
+	c->busy.n--;
 	sorted = true;
 	for (size_t i = 1; i < c->around.n && sorted; i++)
 		sorted = range_order(&c->around.v[i - 1], &c->around.v[i]) <= 0;
 	if (!sorted)
 		qsort(c->around.v, c->around.n, sizeof(*c->around.v), range_order);
+}
+
+static void stray_add(struct player *p, const struct work *w)
+{
+	*vec_push(&p->strays) = *w;
+	works_settle(&p->strays, w->kind <= ITEM_SET);
 }
 
 /* What ends behind the window is still there in the next one. */
@@ -180,9 +221,9 @@ static void carry(struct player *p, const struct closing *c, struct open_step *d
 		if (p->strays.v[i].end > c->end)
 			p->strays.v[n++] = p->strays.v[i];
 	p->strays.n = n;
-	for (size_t i = 0; i < done->work.n; i++)
+	for (size_t i = 0; i < done->work.n && done->work.end > c->end; i++)
 		if (done->work.v[i].end > c->end)
-			*vec_push(&p->strays) = done->work.v[i];
+			stray_add(p, &done->work.v[i]);
 	/* Strays moved: what lanes remember of theirs is void. */
 	for (size_t i = 0; i < p->f->n_lanes; i++)
 		if (p->f->lanes[i].last_mark == NO_MARK)

@@ -37,6 +37,8 @@ static uint16_t lane_add(struct fold *f, bool gpu, uint64_t thread, uint32_t dev
 		.gpu = gpu,
 		.op_start = INT64_MAX,
 		.op_end = INT64_MIN,
+		.ranges_end = TIME_UNKNOWN,
+		.last_end = TIME_UNKNOWN / 2,
 		.last_mark = NO_MARK,
 		.last_work = NO_ID,
 	};
@@ -71,21 +73,32 @@ static void lanes_rehash(struct fold *f)
 	}
 }
 
-static uint16_t lane_of(struct fold *f, bool gpu, uint64_t thread, uint32_t device)
+static uint16_t lane_find(struct fold *f, bool gpu, uint64_t thread, uint32_t device)
 {
-	uint16_t last = f->last_lane[gpu];
-	uint32_t slot;
+	uint32_t slot, lane;
 
-	if (last < f->n_lanes && lane_is(&f->lanes[last], gpu, thread, device))
-		return last;
 	if (!f->lane_slots || f->n_lanes * 2 >= f->lane_mask)
 		lanes_rehash(f);
 	slot = lane_slot(f, gpu, thread, device);
-	if (!f->lane_slots[slot] && f->n_lanes == LANES_LIMIT) /* a full table would have no end */
-		return f->last_lane[gpu] = LANES_LIMIT - 1;
-	if (!f->lane_slots[slot])
+	if (!f->lane_slots[slot] && f->n_lanes < LANES_LIMIT)
 		f->lane_slots[slot] = lane_add(f, gpu, thread, device) + 1u;
-	return f->last_lane[gpu] = (uint16_t)(f->lane_slots[slot] - 1);
+	/* A full table would have no end. */
+	lane = f->lane_slots[slot] ? f->lane_slots[slot] - 1 : LANES_LIMIT - 1;
+	f->last_lane[gpu] = (struct lane_key){ thread, device, lane };
+	return (uint16_t)lane;
+}
+
+static inline bool lane_key_is(const struct lane_key *k, uint64_t thread, uint32_t device)
+{
+	return k->thread == thread && k->device == device && k->lane != NO_ID;
+}
+
+static inline uint16_t lane_of(struct fold *f, bool gpu, uint64_t thread, uint32_t device)
+{
+	const struct lane_key *last = &f->last_lane[gpu];
+
+	return lane_key_is(last, thread, device) ? (uint16_t)last->lane
+						 : lane_find(f, gpu, thread, device);
 }
 
 static bool comm_same(const struct comm_args *a, const struct comm_args *b)
@@ -191,6 +204,20 @@ static enum item_kind op_kind(struct fold *f, const struct trace_event *e, uint1
 	return ITEM_OP;
 }
 
+static inline uint32_t fold_correlation(uint64_t c)
+{
+	return c <= UINT32_MAX ? (uint32_t)c : (uint32_t)(c ^ c >> 32) | 1;
+}
+
+static inline void launch_note(struct fold *f, const struct trace_event *e)
+{
+	uint32_t correlation = fold_correlation(e->correlation);
+
+	f->launch_seen = true;
+	if (correlation)
+		f->first_launch = MIN(f->first_launch, correlation);
+}
+
 static enum item_kind host_kind(struct fold *f, const struct trace_event *e, uint16_t class,
 				struct lane *lane)
 {
@@ -198,7 +225,7 @@ static enum item_kind host_kind(struct fold *f, const struct trace_event *e, uin
 
 	switch (e->kind) {
 	case EVENT_LAUNCH:
-		f->launch_seen = true;
+		launch_note(f, e);
 		return ITEM_LAUNCH;
 	case EVENT_SYNC:
 		return ITEM_SYNC;
@@ -227,11 +254,6 @@ static enum item_kind gpu_kind(const struct trace_event *e, uint16_t class)
 	return class & NAME_NCCL || e->comm ? ITEM_COLL_KERNEL : ITEM_KERNEL;
 }
 
-static uint32_t fold_correlation(uint64_t c)
-{
-	return c <= UINT32_MAX ? (uint32_t)c : (uint32_t)(c ^ c >> 32) | 1;
-}
-
 /* "nccl:all_reduce", "nccl:send 1->2", "nccl:recv 1<-0": the operation, and the other's rank in the
    group. */
 static struct comm_args args_of_range(struct fold *f, const struct trace_event *e)
@@ -254,51 +276,126 @@ static struct comm_args args_of_range(struct fold *f, const struct trace_event *
 	return args;
 }
 
-int fold_event(void *user, const struct trace_event *e)
+/* The signature of a collective, and its number + 1. */
+static uint32_t item_comm(struct fold *f, const struct trace_event *e, uint16_t class,
+			  enum item_kind kind, uint32_t *ret_seq)
 {
-	struct fold *f = user;
-	bool gpu = e->kind < EVENT_LAUNCH;
-	uint16_t class = fold_class(f, e->name);
-	struct item it = { .start = e->start_ns, .name = e->name, .comm = NO_ID };
+	struct comm_args args;
+
+	if (e->comm && e->comm->seq >= 0 && e->comm->seq < UINT32_MAX)
+		*ret_seq = (uint32_t)e->comm->seq + 1;
+	if (e->comm && class & NAME_PARAM)
+		note_self(f, e->comm);
+	if (kind != ITEM_COMM_RANGE || !(class & NAME_RANGE))
+		return e->comm ? fold_comm(f, e->comm) : NO_ID;
+	args = args_of_range(f, e);
+	return fold_comm(f, &args);
+}
+
+static inline void item_fill(struct fold *f, struct item *it, const struct trace_event *e,
+			     enum item_kind kind, uint16_t lane)
+{
+	it->start = e->start_ns;
+	it->lane = lane;
+	it->name = e->name;
+	it->correlation = fold_correlation(e->correlation);
+	f->last = MAX(f->last, e->start_ns + item_set(it, kind, e->duration_ns));
+}
+
+static int item_add(struct fold *f, const struct trace_event *e, uint16_t class,
+		    enum item_kind kind, uint16_t lane)
+{
+	bool gpu = kind <= ITEM_SET;
+	uint32_t comm = NO_ID, seq = 0;
+	int status = 0;
+	struct item *it;
+
+	if (e->comm || kind == ITEM_COMM_RANGE)
+		comm = item_comm(f, e, class, kind, &seq);
+	it = runs_room(&f->runs, gpu, &status, &f->error);
+	if (!it)
+		return status;
+	item_fill(f, it, e, kind, lane);
+	it->comm = comm;
+	it->seq = seq;
+	f->first = MIN(f->first, e->start_ns);
+	runs_add(&f->runs, it, gpu);
+	return 0;
+}
+
+/* Most events: one without arguments, of the lane of the one before, and in order. False: it takes
+   the long way. */
+static inline bool item_add_plain(struct fold *f, const struct trace_event *e, enum item_kind kind)
+{
+	bool gpu = kind <= ITEM_SET;
+	const struct lane_key *last = &f->last_lane[gpu];
+	struct item *it;
+
+	if (e->comm || !lane_key_is(last, e->thread, gpu ? e->device : 0))
+		return false;
+	it = runs_room_plain(&f->runs, gpu, e->start_ns);
+	if (!it)
+		return false;
+	item_fill(f, it, e, kind, (uint16_t)last->lane);
+	it->comm = NO_ID;
+	it->seq = 0;
+	return true;
+}
+
+static int take_gpu(struct fold *f, const struct trace_event *e, uint16_t class)
+{
+	uint16_t lane = lane_of(f, true, e->thread, e->device);
+
+	f->gpu_seen = true;
+	if (e->kind == EVENT_TASK)
+		f->lanes[lane].task = true;
+	if (e->kind == EVENT_KERNEL || e->kind == EVENT_TASK)
+		f->lanes[lane].kernels++;
+	return item_add(f, e, class, gpu_kind(e, class), lane);
+}
+
+static int take_host(struct fold *f, const struct trace_event *e, uint16_t class)
+{
+	uint16_t lane;
 	enum item_kind kind;
+
+	if (e->kind == EVENT_GPU_ANNOTATION)
+		return 0;
+	if (class & NAME_STEP) {
+		take_mark(f, e);
+		return 0;
+	}
+	lane = lane_of(f, false, e->thread, 0);
+	kind = host_kind(f, e, class, &f->lanes[lane]);
+	return kind == ITEM_KINDS ? 0 : item_add(f, e, class, kind, lane);
+}
+
+static __attribute__((noinline)) int event_take(struct fold *f, const struct trace_event *e)
+{
+	uint16_t class = fold_class(f, e->name);
 
 	if (e->start_ns < -TIME_LIMIT || e->start_ns > TIME_LIMIT) {
 		f->skipped[SKIP_BAD_TIME]++;
 		return 0;
 	}
-	if (e->kind == EVENT_GPU_ANNOTATION)
-		return 0;
-	if (class & NAME_STEP && !gpu) {
-		take_mark(f, e);
-		return 0;
-	}
-	it.lane = lane_of(f, gpu, e->thread, gpu ? e->device : 0);
-	f->gpu_seen |= gpu;
-	kind = gpu ? gpu_kind(e, class) : host_kind(f, e, class, &f->lanes[it.lane]);
-	if (kind == ITEM_KINDS)
-		return 0;
-	item_set(&it, kind, e->duration_ns);
-	it.correlation = fold_correlation(e->correlation);
-	if (kind == ITEM_LAUNCH && it.correlation)
-		f->first_launch = MIN(f->first_launch, it.correlation);
-	f->lanes[it.lane].kernels += e->kind == EVENT_KERNEL || e->kind == EVENT_TASK;
-	f->lanes[it.lane].task |= e->kind == EVENT_TASK;
-	if (kind == ITEM_COMM_RANGE && class & NAME_RANGE) {
-		struct comm_args args = args_of_range(f, e);
+	return e->kind < EVENT_LAUNCH ? take_gpu(f, e, class) : take_host(f, e, class);
+}
 
-		it.comm = fold_comm(f, &args);
-	} else if (e->comm) {
-		it.comm = fold_comm(f, e->comm);
+int fold_event(void *user, const struct trace_event *e)
+{
+	struct fold *f = user;
+	bool usual =
+	    e->name < f->n_class && f->class[e->name] == NAME_KNOWN && e->start_ns <= TIME_LIMIT;
+
+	if (usual && e->kind == EVENT_KERNEL && item_add_plain(f, e, ITEM_KERNEL)) {
+		f->lanes[f->last_lane[true].lane].kernels++;
+		return 0;
 	}
-	if (e->comm) {
-		if (e->comm->seq >= 0 && e->comm->seq < UINT32_MAX)
-			it.seq = (uint32_t)e->comm->seq + 1;
-		if (class & NAME_PARAM)
-			note_self(f, e->comm);
+	if (usual && e->kind == EVENT_LAUNCH && item_add_plain(f, e, ITEM_LAUNCH)) {
+		launch_note(f, e);
+		return 0;
 	}
-	f->first = MIN(f->first, e->start_ns);
-	f->last = MAX(f->last, e->start_ns + item_duration(&it));
-	return runs_push(&f->runs, &it, &f->error);
+	return event_take(f, e);
 }
 
 int fold_meta(void *user, const struct trace_meta *meta)

@@ -5,11 +5,6 @@
  */
 #include "fold/inside.h"
 
-static bool is_comm(const struct work *w)
-{
-	return w->kind == ITEM_COLL_KERNEL || w->kind == ITEM_GLOO;
-}
-
 static unsigned dtype_bytes(const char *name)
 {
 	static const struct {
@@ -87,9 +82,15 @@ static void row_count(struct step_comm *row, const struct step_coll *coll)
 	row->order_hash = hash_mix(hash_mix(row->order_hash, (uint64_t)row->op), coll->bytes);
 }
 
+/* A collective of the step itself. */
+static bool is_own(const struct closing *c, const struct work *w)
+{
+	return w->mark == c->mark && work_is_coll(w);
+}
+
 static struct step_coll coll_of(const struct closing *c, size_t i)
 {
-	const struct work *w = c->busy.v[i];
+	const struct work *w = c->waits.v[i];
 	bool call = w->kind == ITEM_GLOO && w->launch != TIME_UNKNOWN;
 
 	return (struct step_coll){
@@ -110,8 +111,8 @@ void comms_step(struct closing *c)
 	struct comm_rows rows = { .mask = 63 };
 	size_t n = 0;
 
-	for (size_t i = 0; i < c->work->n; i++)
-		n += is_comm(&c->work->v[i]);
+	for (size_t i = 0; i < c->waits.n; i++)
+		n += is_own(c, c->waits.v[i]);
 	if (!n)
 		return;
 	while (rows.mask < n * 2)
@@ -119,12 +120,12 @@ void comms_step(struct closing *c)
 	rows.slots = xcalloc(rows.mask + 1, sizeof(*rows.slots));
 	s->comms = arena_alloc(&c->arena, n * sizeof(*s->comms));
 	s->colls = arena_alloc(&c->arena, n * sizeof(*s->colls));
-	for (size_t i = 0; i < c->busy.n; i++) {
-		const struct work *w = c->busy.v[i];
+	for (size_t i = 0; i < c->waits.n; i++) {
+		const struct work *w = c->waits.v[i];
 		const struct comm_args *args;
 		struct step_coll *coll;
 
-		if (!is_comm(w) || w->mark != c->mark)
+		if (!is_own(c, w))
 			continue;
 		args = &c->f->comms[w->comm];
 		coll = &s->colls[s->n_colls++];

@@ -28,6 +28,7 @@ struct fold *fold_new(const struct fold_options *options)
 		.trace_id = NO_ID,
 	};
 	f->last_comm = NO_ID;
+	f->last_lane[0].lane = f->last_lane[1].lane = NO_ID;
 	f->first = INT64_MAX;
 	f->last = INT64_MIN;
 	f->self_rank = -1;
@@ -115,6 +116,12 @@ static void info_fill(struct player *p, const struct fold_hint *hint)
 	const struct fold *f = p->f;
 	uint32_t gpu = gpu_of(f);
 
+	for (size_t i = 0; i < f->n_lanes; i++) {
+		if (f->lanes[i].task)
+			continue;
+		info->kernels += f->lanes[i].kernels;
+		info->kernel_ns += f->lanes[i].kernel_ns;
+	}
 	info->rank = rank_of(f, hint);
 	info->world_size = f->meta.world_size;
 	info->lane = f->meta.lane;
@@ -142,8 +149,8 @@ static void info_fill(struct player *p, const struct fold_hint *hint)
 static void player_done(struct player *p)
 {
 	struct closing *c = &p->closing;
-	struct intervals *lists[] = { &c->compute, &c->copy, &c->comm,	  &c->host,
-				      &c->launch,  &c->rest, &c->scratch, &c->of_class };
+	struct intervals *lists[] = { &c->compute, &c->copy,	&c->comm,    &c->host,
+				      &c->rest,	   &c->scratch, &c->of_class };
 
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
 		free(lists[i]->v);
@@ -157,7 +164,8 @@ static void player_done(struct player *p)
 	free(p->name_map);
 	free(c->busy.v);
 	free(c->around.v);
-	free(c->segments.v);
+	free(c->stands.v);
+	free(c->waits.v);
 	free(c->exposure.v);
 	kernels_done(c);
 	arena_done(&c->arena);

@@ -42,8 +42,11 @@ struct lane {
 		int64_t start, end;
 		uint32_t comm, seq;
 	} param, annotation;
+	int64_t ranges_end;	       /* both have ended by then */
 	uint32_t last_mark, last_work; /* GPU: where the last work of this stream was put */
+	int64_t last_end;	       /* when that one ends */
 	uint64_t kernels;	       /* GPU: of the file */
+	int64_t kernel_ns;	       /* the time of those that were played */
 	int64_t compute_ns;	       /* kernels.c: of the step */
 };
 
@@ -66,6 +69,18 @@ struct work {
 	uint8_t kind; /* enum item_kind */
 };
 
+static inline bool work_is_coll(const struct work *w)
+{
+	return w->kind == ITEM_COLL_KERNEL || w->kind == ITEM_GLOO;
+}
+/* By start, of equal ones the longer first: < 0, 0, > 0. */
+static inline int work_compare(const struct work *a, const struct work *b)
+{
+	if (a->start != b->start)
+		return a->start < b->start ? -1 : 1;
+	return a->end > b->end ? -1 : a->end < b->end;
+}
+
 /* A range of the host. */
 struct range {
 	int64_t start, end;
@@ -78,6 +93,9 @@ struct range {
 struct works {
 	struct work *v;
 	size_t n, cap;
+	int64_t end;	/* none ends later */
+	bool unordered; /* not by work_compare */
+	bool loose;	/* of the GPU's all may end before that */
 };
 struct ranges {
 	struct range *v;
@@ -97,7 +115,11 @@ struct fold {
 	size_t n_lanes, lanes_cap;
 	uint32_t *lane_slots;
 	uint32_t lane_mask;
-	uint16_t last_lane[2];
+	struct lane_key {
+		uint64_t thread;
+		uint32_t device;
+		uint32_t lane; /* NO_ID: none yet */
+	} last_lane[2];
 
 	struct comm_args *comms; /* distinct but for seq */
 	size_t n_comms, comms_cap;
@@ -153,16 +175,27 @@ struct intervals {
 	struct interval *v;
 	size_t n, cap;
 };
-void intervals_add(struct intervals *l, int64_t a, int64_t b); /* in order of a: keeps the union */
+/* In order of a: keeps the union. */
+static inline void intervals_add(struct intervals *l, int64_t a, int64_t b)
+{
+	struct interval *last = l->n ? &l->v[l->n - 1] : NULL;
+
+	if (b <= a)
+		return;
+	if (last && a <= last->b) {
+		last->b = MAX(last->b, b);
+		return;
+	}
+	*vec_push(l) = (struct interval){ a, b };
+}
 int64_t intervals_sum(const struct intervals *l);
 /* ret = from without what; returns what was taken away. ret != from. */
 int64_t intervals_subtract(const struct intervals *from, const struct intervals *what,
 			   struct intervals *ret);
 
-enum clock_state { CLOCK_COMPUTE, CLOCK_COPY, CLOCK_STANDS, CLOCK_IDLE };
-struct segment {
-	int64_t start, own; /* the own clock at its start */
-	enum clock_state state;
+/* A stretch in which the own clock stands still, and what it shows then. */
+struct stand {
+	int64_t start, end, own;
 };
 
 struct exposure {
@@ -184,9 +217,10 @@ struct closing {
 	VEC(const struct work *) busy;	  /* all work in the window, by start */
 	VEC(const struct range *) around; /* all ranges that touch the window, by start */
 
-	struct intervals compute, copy, comm, host, launch, rest, scratch, of_class;
-	VEC(struct segment) segments;
-	VEC(struct exposure) exposure; /* by position in busy */
+	struct intervals compute, copy, comm, host, rest, scratch, of_class;
+	VEC(struct stand) stands;
+	VEC(const struct work *) waits; /* of busy, collectives and what is not in the file */
+	VEC(struct exposure) exposure;	/* of each of them */
 	struct kernel_table *kernels;
 	struct step step;
 };

@@ -2,19 +2,6 @@
 /* intervals.c - disjoint stretches of time in order. */
 #include "fold/inside.h"
 
-void intervals_add(struct intervals *l, int64_t a, int64_t b)
-{
-	struct interval *last = l->n ? &l->v[l->n - 1] : NULL;
-
-	if (b <= a)
-		return;
-	if (last && a <= last->b) {
-		last->b = MAX(last->b, b);
-		return;
-	}
-	*vec_push(l) = (struct interval){ a, b };
-}
-
 int64_t intervals_sum(const struct intervals *l)
 {
 	int64_t sum = 0;

@@ -25,7 +25,7 @@ struct kernel_row {
 struct kernel_table {
 	struct kernel_row *rows;
 	size_t n, cap;	 /* rows beyond n keep their bins for the next step */
-	uint32_t *first; /* by name: row + 1, valid if its row has that name */
+	uint32_t *first; /* by name: row, valid if it has that name */
 	size_t n_first;
 };
 
@@ -85,26 +85,33 @@ static struct kernel_row *row_add(struct kernel_table *t, const struct work *w)
 	return row;
 }
 
-static struct kernel_row *row_of(struct kernel_table *t, const struct work *w)
+static struct kernel_row *row_find(struct kernel_table *t, const struct work *w)
 {
 	uint32_t at = t->first[w->name];
 	struct kernel_row *row;
 
-	if (!at || at > t->n || t->rows[at - 1].name != w->name) {
-		row = row_add(t, w);
+	if (at >= t->n || t->rows[at].name != w->name) {
 		t->first[w->name] = (uint32_t)t->n;
-		return row;
+		return row_add(t, w);
 	}
 	for (;;) {
-		row = &t->rows[at - 1];
+		row = &t->rows[at];
 		if (row->lane == w->lane)
 			return row;
 		if (!row->next)
 			break;
-		at = row->next;
+		at = row->next - 1;
 	}
 	row->next = (uint32_t)t->n + 1;
 	return row_add(t, w);
+}
+
+static inline struct kernel_row *row_of(struct kernel_table *t, const struct work *w)
+{
+	uint32_t at = t->first[w->name];
+	struct kernel_row *row = &t->rows[at];
+
+	return at < t->n && row->name == w->name && row->lane == w->lane ? row : row_find(t, w);
 }
 
 /* Streams in order of their compute: class 0 has most of it. */
@@ -197,7 +204,7 @@ void kernels_step(struct closing *c)
 	struct kernel_table *t = c->kernels;
 	struct bins delays = { 0 };
 	struct hist h;
-	size_t known = 0, gpu = 0;
+	size_t known = 0, unknown = 0;
 
 	if (!t)
 		t = c->kernels = xcalloc(1, sizeof(*t));
@@ -207,27 +214,31 @@ void kernels_step(struct closing *c)
 		t->n_first = c->f->names.n;
 	}
 	t->n = 0;
-	for (size_t i = 0; i < c->work->n; i++) {
-		const struct work *w = &c->work->v[i];
+	hist_prepare();
+	for (const struct work *w = c->work->v, *end = w + c->work->n; w < end; w++) {
+		int64_t duration = w->end - w->start;
+		bool launched = w->launch != TIME_UNKNOWN;
 		struct kernel_row *row;
 
-		gpu += w->kind <= ITEM_SET;
-		known += w->kind <= ITEM_SET && w->launch != TIME_UNKNOWN;
+		if (w->kind > ITEM_SET)
+			continue;
+		known += launched;
+		unknown += !launched;
 		if (w->kind != ITEM_KERNEL)
 			continue;
 		row = row_of(t, w);
 		row->count++;
-		row->sum += w->end - w->start;
-		row->max = MAX(row->max, w->end - w->start);
-		bin_count(&row->bins, hist_bin_of(w->end - w->start));
-		if (w->launch != TIME_UNKNOWN)
-			bin_count(&delays, hist_bin_of(MAX(w->start - w->launch, 0)));
+		row->sum += duration;
+		row->max = MAX(row->max, duration);
+		bin_count(&row->bins, hist_bin_quick(duration));
+		if (launched)
+			bin_count(&delays, hist_bin_quick(w->start - w->launch));
 	}
 	kernels_emit(c);
 	h = bins_hist(&c->arena, &delays);
 	c->step.launch_delay_p50_ns = delay_quantile(&h, 0.5);
 	c->step.launch_delay_p99_ns = delay_quantile(&h, 0.99);
-	if (known * 2 < gpu)
+	if (known < unknown)
 		c->step.flags |= STEP_NO_LAUNCHES;
 	free(delays.v);
 }

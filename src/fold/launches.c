@@ -2,47 +2,10 @@
 /* launches.c - from work back to what started it: launches by correlation, calls by order. */
 #include "fold/launches.h"
 
-#define RING  ((uint64_t)1 << 15)
-#define SLOTS ((uint64_t)1 << 15)
-
-/* Correlations count up, so neighbours in time are neighbours in memory. */
-static uint64_t slot_of(uint32_t correlation)
+void launches_begin(struct launches *l)
 {
-	return (correlation ^ correlation >> 15) % SLOTS;
-}
-
-void launches_put(struct launches *l, const struct launch *launch)
-{
-	uint64_t slot = slot_of(launch->correlation);
-	struct launch *at;
-
-	if (!l->ring) {
-		l->ring = xcalloc(RING, sizeof(*l->ring));
-		l->newest = xcalloc(SLOTS, sizeof(*l->newest));
-	}
-	at = &l->ring[l->n % RING];
-	*at = *launch;
-	at->older = 0;
-	l->n++;
-	if (l->newest[slot] && l->n - l->newest[slot] < RING)
-		at->older = (uint32_t)(l->n - l->newest[slot]);
-	l->newest[slot] = l->n;
-}
-
-const struct launch *launches_find(const struct launches *l, uint32_t correlation)
-{
-	if (!l->ring || !correlation)
-		return NULL;
-	for (uint64_t at = l->newest[slot_of(correlation)]; at && at + RING > l->n;) {
-		const struct launch *launch = &l->ring[(at - 1) % RING];
-
-		if (launch->correlation == correlation)
-			return launch;
-		if (!launch->older)
-			break;
-		at -= launch->older;
-	}
-	return NULL;
+	l->ring = xcalloc(LAUNCHES, sizeof(*l->ring));
+	l->newest = xcalloc(LAUNCHES, sizeof(*l->newest));
 }
 
 void launches_done(struct launches *l)

@@ -16,13 +16,51 @@ struct launch {
 	uint32_t seq;		    /* + 1, of param */
 	uint32_t older;		    /* how many puts before it the same slot's last one was; 0 */
 };
+#define LAUNCHES ((uint64_t)1 << 15)
+
 struct launches {
 	struct launch *ring;
 	uint64_t *newest; /* by slot: position + 1 */
 	uint64_t n;	  /* ever put */
 };
-void launches_put(struct launches *l, const struct launch *launch);
-const struct launch *launches_find(const struct launches *l, uint32_t correlation);
+
+/* Correlations count up, so neighbours in time are neighbours in memory. */
+static inline uint64_t launch_slot(uint32_t correlation)
+{
+	return (correlation ^ correlation >> 15) % LAUNCHES;
+}
+void launches_begin(struct launches *l);
+/* A place for the next one, filled but for its content. */
+static inline struct launch *launches_put(struct launches *l, uint32_t correlation)
+{
+	uint64_t *newest, older;
+	struct launch *at;
+
+	if (!l->ring)
+		launches_begin(l);
+	newest = &l->newest[launch_slot(correlation)];
+	at = &l->ring[l->n++ % LAUNCHES];
+	at->correlation = correlation;
+	older = *newest ? l->n - *newest : 0;
+	at->older = older < LAUNCHES ? (uint32_t)older : 0;
+	*newest = l->n;
+	return at;
+}
+static inline const struct launch *launches_find(const struct launches *l, uint32_t correlation)
+{
+	if (!l->ring || !correlation)
+		return NULL;
+	for (uint64_t at = l->newest[launch_slot(correlation)]; at && at + LAUNCHES > l->n;) {
+		const struct launch *launch = &l->ring[(at - 1) % LAUNCHES];
+
+		if (launch->correlation == correlation)
+			return launch;
+		if (!launch->older)
+			break;
+		at -= launch->older;
+	}
+	return NULL;
+}
 void launches_done(struct launches *l);
 
 /* Calls of host collectives that wait for their event, in order of time. */

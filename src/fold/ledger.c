@@ -108,9 +108,12 @@ void ledger_step(struct closing *c)
 {
 	struct step *s = &c->step;
 	struct launched *list = NULL;
-	size_t n = c->gpu_job ? launched_list(c, &list) : 0, last = 0;
-	size_t left = (n + 64) * NESTING_MOST;
+	size_t n = 0, last = 0, left;
 
+	for (size_t i = 0; i < c->ranges->n && c->gpu_job && !list; i++)
+		if (c->ranges->v[i].kind == ITEM_RANGE)
+			n = launched_list(c, &list);
+	left = (n + 64) * NESTING_MOST;
 	s->phases = arena_alloc(&c->arena, PHASES_LIMIT * sizeof(*s->phases));
 	for (size_t i = 0; i < c->ranges->n; i++) {
 		const struct range *r = &c->ranges->v[i];

@@ -41,10 +41,14 @@ void marks_settle(struct fold *f)
 	f->n_marks = n;
 }
 
-static uint32_t mark_at(const struct fold *f, int64_t t)
+/* The mark of an instant: mostly that of the last one asked for. */
+static uint32_t mark_at(struct player *p, int64_t t)
 {
+	const struct fold *f = p->f;
 	size_t lo = 0, hi = f->n_marks;
 
+	if (t >= p->mark_from && t < p->mark_to)
+		return p->mark;
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
 
@@ -53,11 +57,18 @@ static uint32_t mark_at(const struct fold *f, int64_t t)
 		else
 			hi = mid;
 	}
-	return lo && t < f->marks[lo - 1].end ? (uint32_t)(lo - 1) : NO_MARK;
+	if (!lo || t >= f->marks[lo - 1].end)
+		return NO_MARK;
+	p->mark = (uint32_t)(lo - 1);
+	p->mark_from = f->marks[lo - 1].start;
+	p->mark_to = f->marks[lo - 1].end;
+	if (lo < f->n_marks)
+		p->mark_to = MIN(p->mark_to, f->marks[lo].start);
+	return p->mark;
 }
 
 /* Host items come in order of time, so their mark is the last one's or a later one. */
-static uint32_t host_mark(struct player *p, int64_t t)
+static uint32_t host_mark_next(struct player *p, int64_t t)
 {
 	const struct fold *f = p->f;
 	uint32_t m = p->host_mark;
@@ -65,14 +76,30 @@ static uint32_t host_mark(struct player *p, int64_t t)
 	while (m + 1 < f->n_marks && f->marks[m + 1].start <= t)
 		m++;
 	p->host_mark = m;
-	return m < f->n_marks && t >= f->marks[m].start && t < f->marks[m].end ? m : NO_MARK;
+	if (m >= f->n_marks)
+		return NO_MARK;
+	p->host_mark_from = f->marks[m].start;
+	p->host_mark_to = f->marks[m].end;
+	if (m + 1 < f->n_marks)
+		p->host_mark_to = MIN(p->host_mark_to, f->marks[m + 1].start);
+	return t >= p->host_mark_from && t < f->marks[m].end ? m : NO_MARK;
 }
 
-/* Room for the steps of n marks from the first open one on. */
-static void open_widen(struct player *p, size_t n)
+static inline uint32_t host_mark(struct player *p, int64_t t)
+{
+	if (t >= p->host_mark_from && t < p->host_mark_to)
+		return p->host_mark;
+	return host_mark_next(p, t);
+}
+
+/* Opens the steps of n marks from the first open one on. */
+void open_widen(struct player *p, size_t n)
 {
 	struct player old = *p;
 
+	p->n_open = n;
+	if (n <= p->cap_open)
+		return;
 	p->cap_open = MAX(p->cap_open, (size_t)4);
 	while (p->cap_open < n)
 		p->cap_open *= 2;
@@ -84,16 +111,6 @@ static void open_widen(struct player *p, size_t n)
 		*open_at(p, mark) = *open_at(&old, mark);
 	}
 	free(old.open);
-}
-
-struct open_step *open_of(struct player *p, uint32_t mark)
-{
-	size_t n = mark - p->base + (size_t)1;
-
-	if (n > p->cap_open)
-		open_widen(p, n);
-	p->n_open = MAX(p->n_open, n);
-	return open_at(p, mark);
 }
 
 /* Closes every step before `mark`. */
@@ -122,6 +139,7 @@ static void lane_enter(struct fold *f, const struct item *it)
 		lane->param = range;
 	else
 		lane->annotation = range;
+	lane->ranges_end = MAX(lane->ranges_end, range.end);
 }
 
 static bool range_holds(const struct comm_range *r, int64_t t)
@@ -132,25 +150,25 @@ static bool range_holds(const struct comm_range *r, int64_t t)
 static void play_launch(struct player *p, const struct item *it, uint32_t mark)
 {
 	const struct lane *lane = &p->f->lanes[it->lane];
-	struct launch l = {
-		.correlation = it->correlation,
-		.mark = mark,
-		.start = it->start,
-		.ready = it->start,
-		.param = NO_ID,
-		.annotation = NO_ID,
-	};
+	struct launch *l;
 
+	if (!it->correlation)
+		return;
+	l = launches_put(&p->launches, it->correlation);
+	l->mark = mark;
+	l->start = l->ready = it->start;
+	l->param = l->annotation = NO_ID;
+	l->seq = 0;
 	if (item_duration(it) > LONG_CALL_NS)
-		l.ready = it->start + item_duration(it);
+		l->ready = it->start + item_duration(it);
+	if (it->start > lane->ranges_end)
+		return;
 	if (range_holds(&lane->param, it->start)) {
-		l.param = lane->param.comm;
-		l.seq = lane->param.seq;
+		l->param = lane->param.comm;
+		l->seq = lane->param.seq;
 	}
 	if (range_holds(&lane->annotation, it->start))
-		l.annotation = lane->annotation.comm;
-	if (it->correlation)
-		launches_put(&p->launches, &l);
+		l->annotation = lane->annotation.comm;
 }
 
 static void ranges_push(struct player *p, const struct item *it, uint32_t mark)
@@ -229,18 +247,10 @@ static uint32_t comm_settle(struct fold *f, const struct item *it, const struct 
 	return fold_comm(f, &a);
 }
 
-/* What the report counts as a kernel. */
-static bool is_kernel(const struct player *p, const struct work *w)
-{
-	return (w->kind == ITEM_KERNEL || w->kind == ITEM_COLL_KERNEL) &&
-	       !p->f->lanes[w->lane].task;
-}
-
 /* A stream runs one thing at a time: work that reaches far over the next one's start did not end
    when the file says. */
-static void clip_last(struct player *p, const struct item *it)
+static void clip_last(struct player *p, struct lane *lane, const struct item *it)
 {
-	struct lane *lane = &p->f->lanes[it->lane];
 	struct works *works;
 	struct work *w;
 
@@ -257,83 +267,93 @@ static void clip_last(struct player *p, const struct item *it)
 	w = &works->v[lane->last_work];
 	if (w->lane != it->lane || w->end - it->start <= OVERLAP_ABSURD)
 		return;
-	if (is_kernel(p, w))
-		p->out->info.kernel_ns -= w->end - it->start;
+	if (w->kind <= ITEM_COLL_KERNEL)
+		lane->kernel_ns -= w->end - it->start;
 	if (w->kind == ITEM_COLL_KERNEL)
 		p->out->info.collective_ns -= w->end - it->start;
 	w->end = MAX(it->start, w->start);
+	works->loose = works->unordered = true;
 	p->out->skipped[SKIP_BAD_DURATION]++;
 }
 
-static void totals_count(struct player *p, const struct work *w)
+static void coll_count(struct player *p, int64_t duration)
 {
-	struct rank_info *info = &p->out->info;
-
-	if (is_kernel(p, w)) {
-		info->kernels++;
-		info->kernel_ns += w->end - w->start;
-	}
-	if (w->kind == (p->gpu_job ? ITEM_COLL_KERNEL : ITEM_GLOO)) {
-		info->collectives++;
-		info->collective_ns += w->end - w->start;
-	}
+	p->out->info.collectives++;
+	p->out->info.collective_ns += duration;
 }
 
-static void work_push(struct player *p, struct work *w)
+/* A place at the end of the list where work of a mark goes, and that list; NULL: there is no more
+   room. */
+static inline struct work *work_place(struct player *p, uint32_t *mark, int64_t start,
+				      struct works **ret)
 {
 	struct works *to = &p->strays;
 
-	totals_count(p, w);
-	if (w->mark == NO_MARK) {
+	if (*mark == NO_MARK) {
 		p->out->skipped[SKIP_NO_STEP]++;
-	} else if (w->mark < p->base) {
+	} else if (*mark < p->base) {
 		p->out->skipped[SKIP_LATE]++;
-		w->mark = NO_MARK;
+		*mark = NO_MARK;
 	} else {
-		to = &open_of(p, w->mark)->work;
-		p->lead = MAX(p->lead, p->f->marks[w->mark].start - w->start);
+		to = &open_of(p, *mark)->work;
+		/* In order of time the first one has the longest lead. */
+		if (!to->n || start < to->v[to->n - 1].start)
+			p->lead = MAX(p->lead, p->f->marks[*mark].start - start);
 	}
-	if (w->mark == NO_MARK && to->n >= STRAYS_LIMIT)
-		return;
-	if (w->kind <= ITEM_SET) {
-		p->f->lanes[w->lane].last_mark = w->mark;
-		p->f->lanes[w->lane].last_work = (uint32_t)to->n;
-	}
-	*vec_push(to) = *w;
+	*ret = to;
+	return *mark == NO_MARK && to->n >= STRAYS_LIMIT ? NULL : vec_push(to);
 }
 
 /* The step of work whose launch is not in the file: by its own start, unless its correlation is
    older than any launch that was recorded. Then it is of a step before the recording. */
-static uint32_t mark_unlaunched(const struct fold *f, const struct item *it)
+static uint32_t mark_unlaunched(struct player *p, const struct item *it)
 {
+	const struct fold *f = p->f;
 	bool before =
 	    it->correlation && it->correlation < f->first_launch && f->first_launch != UINT32_MAX;
 
-	return before && !f->whole ? NO_MARK : mark_at(f, it->start);
+	return before && !f->whole ? NO_MARK : mark_at(p, it->start);
 }
 
 static int play_gpu(struct player *p, const struct item *it, struct error *reterr)
 {
 	const struct launch *l = launches_find(&p->launches, it->correlation);
-	struct work w = {
-		.start = it->start,
-		.end = it->start + item_duration(it),
-		.launch = l ? l->start : TIME_UNKNOWN,
-		.ready = l ? l->ready : TIME_UNKNOWN,
-		.name = it->name,
-		.comm = NO_ID,
-		.mark = l ? l->mark : mark_unlaunched(p->f, it),
-		.lane = it->lane,
-		.kind = (uint8_t)item_kind(it),
-	};
+	struct lane *lane = &p->f->lanes[it->lane];
+	enum item_kind kind = item_kind(it);
+	int64_t end = it->start + item_duration(it);
+	uint32_t mark = l ? l->mark : mark_unlaunched(p, it), comm = NO_ID, seq = 0;
+	struct works *to;
+	struct work *w;
 	int status = 0;
 
-	if (item_kind(it) == ITEM_COLL_KERNEL)
-		w.comm = comm_settle(p->f, it, l, &w.seq);
-	clip_last(p, it);
-	if (w.mark != NO_MARK && w.mark >= 2)
-		status = close_before(p, w.mark - 1, reterr);
-	work_push(p, &w);
+	if (kind <= ITEM_COLL_KERNEL)
+		lane->kernel_ns += end - it->start;
+	if (kind == ITEM_COLL_KERNEL) {
+		comm = comm_settle(p->f, it, l, &seq);
+		if (p->gpu_job)
+			coll_count(p, end - it->start);
+	}
+	if (lane->last_end - it->start > OVERLAP_ABSURD)
+		clip_last(p, lane, it);
+	if (mark != NO_MARK && mark >= p->base + 2)
+		status = close_before(p, mark - 1, reterr);
+	w = work_place(p, &mark, it->start, &to);
+	if (!w)
+		return status;
+	w->start = it->start;
+	w->end = end;
+	w->launch = l ? l->start : TIME_UNKNOWN;
+	w->ready = l ? l->ready : TIME_UNKNOWN;
+	w->name = it->name;
+	w->comm = comm;
+	w->seq = seq;
+	w->mark = mark;
+	w->lane = it->lane;
+	w->kind = (uint8_t)kind;
+	works_settle(to, true);
+	lane->last_mark = mark;
+	lane->last_work = (uint32_t)to->n - 1;
+	lane->last_end = end;
 	return status;
 }
 
@@ -355,13 +375,21 @@ static void play_gloo(struct player *p, const struct item *it, uint32_t mark)
 		.end = it->start + item_duration(it),
 		.launch = p->gpu_job ? TIME_UNKNOWN : calls_take(&p->calls, &event),
 		.name = it->name,
-		.mark = mark,
 		.lane = it->lane,
 		.kind = ITEM_GLOO,
 	};
+	struct works *to;
+	struct work *place;
 
 	w.comm = comm_settle(p->f, it, NULL, &w.seq);
-	work_push(p, &w);
+	if (!p->gpu_job)
+		coll_count(p, w.end - w.start);
+	place = work_place(p, &mark, w.start, &to);
+	if (!place)
+		return;
+	w.mark = mark;
+	*place = w;
+	works_settle(to, false);
 }
 
 static int play_host(struct player *p, const struct item *it, struct error *reterr)
@@ -402,11 +430,16 @@ static int play_host(struct player *p, const struct item *it, struct error *rete
 
 int play_all(struct player *p, struct error *reterr)
 {
-	struct item it;
-	int status = runs_start(&p->f->runs, reterr);
+	const struct item *batch[RUNS_BATCH];
+	int status = runs_start(&p->f->runs, reterr), n;
 
-	while (status >= 0 && (status = runs_next(&p->f->runs, &it, reterr)) > 0)
-		status = item_on_gpu(&it) ? play_gpu(p, &it, reterr) : play_host(p, &it, reterr);
+	while (status >= 0 && (n = runs_next(&p->f->runs, batch, reterr))) {
+		if (n < 0)
+			return n;
+		for (int i = 0; i < n && status >= 0; i++)
+			status = item_on_gpu(batch[i]) ? play_gpu(p, batch[i], reterr)
+						       : play_host(p, batch[i], reterr);
+	}
 	if (status < 0)
 		return status;
 	return close_before(p, (uint32_t)p->f->n_marks, reterr);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * runs.c - radix sort in memory, merge of runs from the file.
+ * runs.c - insertion or radix sort in memory, merge of runs from the file.
  *
- * What is sorted are 8-byte keys (time since the earliest span, position), 20 bits of position and
- * 44 of time; only the bytes of time that differ are passed over. A run whose times span more than
- * 44 bits (4.9 hours, a broken file) is sorted by comparison instead.
+ * Spans of the host and of the GPU are kept apart, since files hold each of them nearly in order,
+ * and both mixed. A span that comes out of order is moved to its place if that is not far; a list
+ * where that would cost too much is sorted at its end by 8-byte keys (time since the earliest span,
+ * position), 20 bits of position and 44 of time, of which only the bits that differ are passed
+ * over. One whose times span more than 44 bits (4.9 hours, a broken file) is sorted by comparison.
  *
  * Host spans sort as if they had started a little earlier: the clocks of host and GPU differ by
  * some microseconds in traces, and a launch must be seen before the work that it started.
@@ -15,9 +17,12 @@
 #include <unistd.h>
 
 #define POSITION_BITS 20
+#define POSITION_MASK (((uint64_t)1 << POSITION_BITS) - 1)
 #define LEAD_NS	      ((int64_t)5000000)
 #define WINDOW_ITEMS  2048
 #define RADIX_BITS    11
+#define MOVES_AN_ITEM 4
+#define MOVES_FREE    256
 #define BYTES_AN_ITEM (sizeof(struct item) + 2 * sizeof(uint64_t))
 
 static int64_t item_key(const struct item *it)
@@ -25,12 +30,9 @@ static int64_t item_key(const struct item *it)
 	return item_on_gpu(it) ? it->start : it->start - LEAD_NS;
 }
 
-static int item_compare(const struct item *a, const struct item *b)
+/* Of two that start at the same time. */
+static int item_compare_rest(const struct item *a, const struct item *b)
 {
-	int64_t ka = item_key(a), kb = item_key(b);
-
-	if (ka != kb)
-		return ka < kb ? -1 : 1;
 	if (item_duration(a) != item_duration(b))
 		return item_duration(a) > item_duration(b) ? -1 : 1; /* the outer range first */
 	if (item_kind(a) != item_kind(b))
@@ -44,9 +46,12 @@ static int item_compare(const struct item *a, const struct item *b)
 	return a->name < b->name ? -1 : a->name > b->name;
 }
 
-static int item_compare_qsort(const void *a, const void *b)
+/* Of one list. */
+static int item_compare(const struct item *a, const struct item *b)
 {
-	return item_compare(a, b);
+	if (a->start != b->start)
+		return a->start < b->start ? -1 : 1;
+	return item_compare_rest(a, b);
 }
 
 void runs_init(struct runs *r, size_t limit_bytes)
@@ -54,7 +59,41 @@ void runs_init(struct runs *r, size_t limit_bytes)
 	size_t limit = limit_bytes / BYTES_AN_ITEM;
 
 	*r = (struct runs){ .fd = -EBADF };
+	r->lists[0].last = r->lists[1].last = INT64_MAX;
 	r->limit = MIN(MAX(limit, (size_t)64), (size_t)1 << POSITION_BITS);
+}
+
+/* Moves the item that came last to its place; `back` leads to the one before it. */
+void runs_nudge(struct item_list *l, struct item *last, ptrdiff_t back)
+{
+	struct item it = *last;
+	size_t left = l->n - 1;
+
+	if (l->unsorted)
+		return;
+	for (; left && item_compare(&last[back], &it) > 0; last += back, left--) {
+		if (l->moved++ == MOVES_AN_ITEM * l->n + MOVES_FREE) {
+			l->unsorted = true;
+			break;
+		}
+		*last = last[back];
+	}
+	*last = it;
+}
+
+/* --- what is in memory --- */
+
+/* The i-th of a list as it came. */
+static inline struct item *list_item(const struct runs *r, bool gpu, size_t i)
+{
+	return gpu ? r->items + (r->cap - 1 - i) : r->items + i;
+}
+
+static inline const struct item *list_sorted(const struct runs *r, bool gpu, size_t i)
+{
+	const struct item_list *l = &r->lists[gpu];
+
+	return list_item(r, gpu, l->keys ? (size_t)(l->keys[i] & POSITION_MASK) : i);
 }
 
 /* One pass of a stable radix sort by the digit at `shift`. */
@@ -74,207 +113,234 @@ static void radix_pass(const uint64_t *from, uint64_t *to, size_t n, unsigned sh
 		to[at[(from[i] >> shift) & ((1 << RADIX_BITS) - 1)]++] = from[i];
 }
 
+struct list_of {
+	const struct runs *r;
+	bool gpu;
+};
+
 static int key_compare(const void *a, const void *b, void *user)
 {
-	const uint64_t position = ((uint64_t)1 << POSITION_BITS) - 1;
-	const struct runs *r = user;
+	const struct list_of *of = user;
+	size_t x = *(const uint64_t *)a & POSITION_MASK, y = *(const uint64_t *)b & POSITION_MASK;
+	int order = item_compare(list_item(of->r, of->gpu, x), list_item(of->r, of->gpu, y));
 
-	return item_compare(&r->items[*(const uint64_t *)a & position],
-			    &r->items[*(const uint64_t *)b & position]);
+	return order ? order : x < y ? -1 : x > y;
 }
 
 /* Equal times in the order of their content. */
-static void keys_settle_ties(struct runs *r)
+static void keys_settle_ties(uint64_t *keys, size_t n, struct list_of of)
 {
-	for (size_t i = 0, j; i < r->n; i = j) {
-		for (j = i + 1; j < r->n; j++)
-			if (r->keys[j] >> POSITION_BITS != r->keys[i] >> POSITION_BITS)
+	for (size_t i = 0, j; i < n; i = j) {
+		for (j = i + 1; j < n; j++)
+			if (keys[j] >> POSITION_BITS != keys[i] >> POSITION_BITS)
 				break;
 		if (j - i > 1)
-			qsort_r(r->keys + i, j - i, sizeof(*r->keys), key_compare, r);
+			qsort_r(keys + i, j - i, sizeof(*keys), key_compare, &of);
 	}
 }
 
-/* Insertion, given up once it moved more than a few keys an item: what a device wrote is out of
-   order by a place or two where streams overlap. False: not sorted, but still all there. */
-static bool keys_nudge(uint64_t *keys, size_t n)
+/* Sorts keys of times up to `high`; `spare` is as long. Returns that of the two which holds them.
+ */
+static uint64_t *keys_sort(uint64_t *keys, uint64_t *spare, size_t n, uint64_t high)
 {
-	size_t budget = 4 * n;
-
-	for (size_t i = 1; i < n; i++) {
-		uint64_t key = keys[i];
-		size_t j = i;
-
-		for (; j && keys[j - 1] > key && budget; j--, budget--)
-			keys[j] = keys[j - 1];
-		keys[j] = key;
-		if (!budget)
-			return false;
-	}
-	return true;
-}
-
-/* Sorts keys of times up to `high`; `spare` is as long. */
-static void keys_sort(uint64_t *keys, uint64_t *spare, size_t n, uint64_t high)
-{
-	uint64_t *from = keys, *to = spare, *swap;
-
-	if (keys_nudge(keys, n))
-		return;
 	for (unsigned shift = POSITION_BITS; shift < 64 && high >> (shift - POSITION_BITS);
 	     shift += RADIX_BITS) {
-		radix_pass(from, to, n, shift);
-		swap = from;
-		from = to;
-		to = swap;
+		uint64_t *swap = keys;
+
+		radix_pass(keys, spare, n, shift);
+		keys = spare;
+		spare = swap;
 	}
-	if (from != keys)
-		memcpy(keys, from, n * sizeof(*keys));
+	return keys;
 }
 
-/* Two sorted parts of `from` to one. */
-static void keys_merge(const uint64_t *from, size_t n_first, size_t n, uint64_t *to)
+/* Afterwards list_sorted gives the items in order. */
+static void list_sort(struct runs *r, bool gpu)
 {
-	size_t i = 0, j = n_first;
-
-	while (i < n_first && j < n)
-		*to++ = from[i] <= from[j] ? from[i++] : from[j++];
-	memcpy(to, from + i, (n_first - i) * sizeof(*to));
-	to += n_first - i;
-	memcpy(to, from + j, (n - j) * sizeof(*to));
-}
-
-static void keys_reserve(struct runs *r)
-{
-	if (r->keys_cap >= r->n)
-		return;
-	free(r->keys);
-	free(r->spare);
-	r->keys_cap = r->n;
-	r->keys = xmalloc(r->n * sizeof(*r->keys));
-	r->spare = xmalloc(r->n * sizeof(*r->spare));
-}
-
-/*
- * Sorts the items in memory: afterwards keys[] gives their order. Host and GPU spans are sorted
- * each by itself and then merged, since files hold each of them nearly in order, and both mixed.
- */
-static void runs_sort(struct runs *r)
-{
+	struct item_list *l = &r->lists[gpu];
 	int64_t low = INT64_MAX, high = INT64_MIN;
-	size_t n_host = 0, host = 0, gpu;
-	uint64_t range;
+	uint64_t *keys, *spare, *sorted, range;
 
-	if (!r->n)
+	if (!l->unsorted)
 		return;
-	for (size_t i = 0; i < r->n; i++) {
-		int64_t key = item_key(&r->items[i]);
+	for (size_t i = 0; i < l->n; i++) {
+		int64_t start = list_item(r, gpu, i)->start;
 
-		low = MIN(low, key);
-		high = MAX(high, key);
-		n_host += !item_on_gpu(&r->items[i]);
+		low = MIN(low, start);
+		high = MAX(high, start);
 	}
-	keys_reserve(r);
+	keys = xmalloc(l->n * sizeof(*keys));
 	range = (uint64_t)high - (uint64_t)low;
-	if (range >= (uint64_t)1 << (64 - POSITION_BITS)) {
-		qsort(r->items, r->n, sizeof(*r->items), item_compare_qsort);
-		for (size_t i = 0; i < r->n; i++)
-			r->keys[i] = i;
+	if (range >> (64 - POSITION_BITS)) {
+		for (size_t i = 0; i < l->n; i++)
+			keys[i] = i;
+		qsort_r(keys, l->n, sizeof(*keys), key_compare, &(struct list_of){ r, gpu });
+		l->keys = keys;
 		return;
 	}
-	gpu = n_host;
-	for (size_t i = 0; i < r->n; i++) {
-		uint64_t time = (uint64_t)item_key(&r->items[i]) - (uint64_t)low;
-
-		r->spare[item_on_gpu(&r->items[i]) ? gpu++ : host++] = time << POSITION_BITS | i;
-	}
-	keys_sort(r->spare, r->keys, n_host, range);
-	keys_sort(r->spare + n_host, r->keys + n_host, r->n - n_host, range);
-	keys_merge(r->spare, n_host, r->n, r->keys);
-	keys_settle_ties(r);
+	spare = xmalloc(l->n * sizeof(*spare));
+	for (size_t i = 0; i < l->n; i++)
+		keys[i] =
+		    ((uint64_t)list_item(r, gpu, i)->start - (uint64_t)low) << POSITION_BITS | i;
+	sorted = keys_sort(keys, spare, l->n, range);
+	free(sorted == keys ? spare : keys);
+	keys_settle_ties(sorted, l->n, (struct list_of){ r, gpu });
+	l->keys = sorted;
 }
 
-static inline const struct item *sorted_item(const struct runs *r, size_t i)
+static void memory_start(struct runs *r)
 {
-	return &r->items[r->keys[i] & (((uint64_t)1 << POSITION_BITS) - 1)];
+	for (int gpu = 0; gpu < 2; gpu++) {
+		list_sort(r, gpu);
+		r->lists[gpu].next = 0;
+	}
 }
+
+static inline bool host_before(const struct item *host, const struct item *gpu)
+{
+	int64_t key = host->start - LEAD_NS;
+
+	return key != gpu->start ? key < gpu->start : item_compare_rest(host, gpu) < 0;
+}
+
+/* Up to `most` items of both lists, while both have some; of lists that came in order (`plain`) an
+   item is where its position says. */
+static inline size_t memory_merge(struct runs *r, const struct item **batch, size_t most,
+				  bool plain)
+{
+	struct item_list *host = &r->lists[0], *gpu = &r->lists[1];
+	size_t h = host->next, g = gpu->next, n = 0;
+
+	for (; n < most && h < host->n && g < gpu->n; n++) {
+		const struct item *x = plain ? list_item(r, false, h) : list_sorted(r, false, h);
+		const struct item *y = plain ? list_item(r, true, g) : list_sorted(r, true, g);
+		bool first = host_before(x, y);
+
+		batch[n] = first ? x : y;
+		h += first;
+		g += !first;
+	}
+	host->next = h;
+	gpu->next = g;
+	return n;
+}
+
+/* The next items in memory, at most `most`; how many there were. */
+static size_t memory_next(struct runs *r, const struct item **batch, size_t most)
+{
+	struct item_list *host = &r->lists[0], *gpu = &r->lists[1];
+	size_t n = host->keys || gpu->keys ? memory_merge(r, batch, most, false)
+					   : memory_merge(r, batch, most, true);
+
+	while (n < most && gpu->next == gpu->n && host->next < host->n)
+		batch[n++] = list_sorted(r, false, host->next++);
+	while (n < most && host->next == host->n && gpu->next < gpu->n)
+		batch[n++] = list_sorted(r, true, gpu->next++);
+	return n;
+}
+
+static void memory_empty(struct runs *r)
+{
+	for (int gpu = 0; gpu < 2; gpu++) {
+		free(r->lists[gpu].keys);
+		r->lists[gpu] = (struct item_list){ .last = INT64_MAX };
+	}
+}
+
+/* Memory that is not yet touched costs nothing, moving what is there does: so there are few steps.
+ */
+static void memory_grow(struct runs *r)
+{
+	size_t cap = !r->cap ? 1024 : r->cap < 1 << 14 ? r->cap * 4 : r->limit;
+	size_t n = r->lists[1].n;
+
+	cap = MIN(cap, r->limit);
+	r->items = xrealloc(r->items, cap * sizeof(*r->items));
+	memmove(r->items + cap - n, r->items + r->cap - n, n * sizeof(*r->items));
+	r->cap = cap;
+}
+
+/* --- runs in the file --- */
 
 static int runs_spill(struct runs *r, struct error *reterr)
 {
 	_cleanup_free_ struct item *chunk = xmalloc(WINDOW_ITEMS * sizeof(*chunk));
-	int status;
+	const struct item *batch[RUNS_BATCH];
+	uint64_t begin = r->in_file;
+	size_t n = 0, got;
+	int status = 0;
 
 	if (r->fd < 0) {
 		r->fd = spool_open_unlinked(reterr);
 		if (r->fd < 0)
 			return r->fd;
 	}
-	runs_sort(r);
-	r->run = vec_reserve(r->run, &r->cap_runs, r->n_runs + 1, sizeof(*r->run));
-	r->run[r->n_runs++] = (struct run){ .next = r->in_file, .end = r->in_file + r->n };
-	for (size_t i = 0; i < r->n;) {
-		size_t n = MIN((size_t)WINDOW_ITEMS, r->n - i);
-
-		for (size_t k = 0; k < n; k++)
-			chunk[k] = *sorted_item(r, i + k);
+	memory_start(r);
+	do {
+		got = memory_next(r, batch, RUNS_BATCH);
+		for (size_t i = 0; i < got; i++)
+			chunk[n++] = *batch[i];
+		if (n + RUNS_BATCH <= WINDOW_ITEMS && got)
+			continue;
 		status = spool_pwrite(r->fd, chunk, n * sizeof(*chunk), r->in_file * sizeof(*chunk),
 				      reterr);
-		if (status < 0)
-			return status;
 		r->in_file += n;
-		i += n;
-	}
-	r->n = 0;
-	return 0;
-}
-
-/* Makes room first. */
-int runs_push_slow(struct runs *r, const struct item *it, struct error *reterr)
-{
-	if (r->n == r->limit) {
-		int status = runs_spill(r, reterr);
-
-		if (status < 0)
-			return status;
-	}
-	if (r->n == r->cap) {
-		size_t cap = MIN(r->cap ? r->cap * 2 : 1024, r->limit);
-
-		r->items = xrealloc(r->items, cap * sizeof(*r->items));
-		r->cap = cap;
-	}
-	r->items[r->n++] = *it;
-	return 0;
-}
-
-/* 1 if the run has an item at hand, 0 at its end. */
-static int run_fill(struct runs *r, struct run *run, struct error *reterr)
-{
-	uint64_t n;
-	int status;
-
-	if (run->at < run->have)
-		return 1;
-	n = MIN((uint64_t)WINDOW_ITEMS, run->end - run->next);
-	if (!n)
-		return 0;
-	if (!run->window)
-		run->window = xmalloc(WINDOW_ITEMS * sizeof(*run->window));
-	status = spool_pread(r->fd, run->window, n * sizeof(struct item),
-			     run->next * sizeof(struct item), reterr);
+		n = 0;
+	} while (got && status >= 0);
 	if (status < 0)
 		return status;
-	run->next += n;
-	run->at = 0;
-	run->have = (uint32_t)n;
-	return 1;
+	r->run = vec_reserve(r->run, &r->cap_runs, r->n_runs + 1, sizeof(*r->run));
+	r->run[r->n_runs++] = (struct run){ .next = begin, .end = r->in_file };
+	memory_empty(r);
+	return 0;
+}
+
+int runs_make_room(struct runs *r, struct error *reterr)
+{
+	if (r->cap == r->limit)
+		return runs_spill(r, reterr);
+	memory_grow(r);
+	return 0;
+}
+
+/* The next window of a run; none at its end. */
+static int run_fill(struct runs *r, struct run *run, struct error *reterr)
+{
+	const struct item *batch[RUNS_BATCH];
+	size_t got;
+	int status = 0;
+
+	if (!run->window)
+		run->window = xmalloc(WINDOW_ITEMS * sizeof(*run->window));
+	run->at = run->have = 0;
+	if (run->next < run->end) {
+		run->have = (uint32_t)MIN((uint64_t)WINDOW_ITEMS, run->end - run->next);
+		status = spool_pread(r->fd, run->window, run->have * sizeof(struct item),
+				     run->next * sizeof(struct item), reterr);
+		run->next += run->have;
+	} else if (run->in_memory) {
+		do {
+			got = memory_next(r, batch, RUNS_BATCH);
+			for (size_t i = 0; i < got; i++)
+				run->window[run->have++] = *batch[i];
+		} while (got && run->have + RUNS_BATCH <= WINDOW_ITEMS);
+	}
+	return status;
+}
+
+static int64_t run_key(const struct runs *r, size_t run)
+{
+	return item_key(&r->run[run].window[r->run[run].at]);
 }
 
 static bool run_before(const struct runs *r, size_t a, size_t b)
 {
 	const struct run *x = &r->run[a], *y = &r->run[b];
+	int64_t key_x = run_key(r, a), key_y = run_key(r, b);
 
-	return item_compare(&x->window[x->at], &y->window[y->at]) < 0;
+	if (key_x != key_y)
+		return key_x < key_y;
+	return item_compare_rest(&x->window[x->at], &y->window[y->at]) < 0;
 }
 
 static void heap_down(struct runs *r, size_t i)
@@ -292,36 +358,20 @@ static void heap_down(struct runs *r, size_t i)
 	}
 }
 
-static void runs_free_memory(struct runs *r)
-{
-	free(r->items);
-	free(r->keys);
-	free(r->spare);
-	r->items = NULL;
-	r->keys = r->spare = NULL;
-	r->n = r->cap = r->keys_cap = 0;
-}
-
 int runs_start(struct runs *r, struct error *reterr)
 {
-	int status;
-
-	if (!r->n_runs) {
-		runs_sort(r);
+	memory_start(r);
+	if (!r->n_runs)
 		return 0;
-	}
-	if (r->n) {
-		status = runs_spill(r, reterr);
-		if (status < 0)
-			return status;
-	}
-	runs_free_memory(r);
-	r->heap = xmalloc(r->n_runs * sizeof(*r->heap));
+	r->run = vec_reserve(r->run, &r->cap_runs, r->n_runs + 1, sizeof(*r->run));
+	r->run[r->n_runs++] = (struct run){ .in_memory = true };
+	r->heap = xcalloc(r->n_runs, sizeof(*r->heap));
 	for (size_t i = 0; i < r->n_runs; i++) {
-		status = run_fill(r, &r->run[i], reterr);
+		int status = run_fill(r, &r->run[i], reterr);
+
 		if (status < 0)
 			return status;
-		if (status)
+		if (r->run[i].have)
 			r->heap[r->n_heap++] = i;
 	}
 	for (size_t i = r->n_heap; i-- > 0;)
@@ -329,33 +379,57 @@ int runs_start(struct runs *r, struct error *reterr)
 	return 0;
 }
 
-int runs_next(struct runs *r, struct item *ret, struct error *reterr)
+/* Of the first run what comes before anything of the others. */
+static size_t run_take(struct runs *r, struct run *run, const struct item **batch, size_t most)
 {
-	struct run *run;
-	int status;
+	int64_t until = r->n_heap > 1 ? run_key(r, r->heap[1]) : INT64_MAX;
+	size_t n = 0;
 
-	if (!r->n_runs) {
-		if (r->next == r->n)
-			return 0;
-		*ret = *sorted_item(r, r->next++);
-		return 1;
+	if (r->n_heap > 2)
+		until = MIN(until, run_key(r, r->heap[2]));
+	do
+		batch[n++] = &run->window[run->at++];
+	while (n < most && run->at < run->have && item_key(&run->window[run->at]) < until);
+	return n;
+}
+
+static int merged_next(struct runs *r, const struct item **batch, struct error *reterr)
+{
+	size_t n = 0;
+
+	while (n < RUNS_BATCH && r->n_heap) {
+		struct run *run = &r->run[r->heap[0]];
+
+		if (run->at < run->have) {
+			n += run_take(r, run, batch + n, RUNS_BATCH - n);
+		} else {
+			int status;
+
+			if (n)
+				break; /* what was given out lies in the window */
+			status = run_fill(r, run, reterr);
+			if (status < 0)
+				return status;
+			if (!run->have)
+				r->heap[0] = r->heap[--r->n_heap];
+		}
+		if (run->at < run->have || !run->have)
+			heap_down(r, 0);
 	}
-	if (!r->n_heap)
-		return 0;
-	run = &r->run[r->heap[0]];
-	*ret = run->window[run->at++];
-	status = run_fill(r, run, reterr);
-	if (status < 0)
-		return status;
-	if (!status)
-		r->heap[0] = r->heap[--r->n_heap];
-	heap_down(r, 0);
-	return 1;
+	return (int)n;
+}
+
+int runs_next(struct runs *r, const struct item **batch, struct error *reterr)
+{
+	if (r->n_runs)
+		return merged_next(r, batch, reterr);
+	return (int)memory_next(r, batch, RUNS_BATCH);
 }
 
 void runs_done(struct runs *r)
 {
-	runs_free_memory(r);
+	memory_empty(r);
+	free(r->items);
 	for (size_t i = 0; i < r->n_runs; i++)
 		free(r->run[i].window);
 	free(r->run);

@@ -51,44 +51,84 @@ static inline int64_t item_duration(const struct item *it)
 {
 	return ((int64_t)(it->duration_high_kind >> 4) << 32) | it->duration_low;
 }
-static inline void item_set(struct item *it, enum item_kind kind, int64_t duration)
+/* Returns the duration as it is kept. */
+static inline int64_t item_set(struct item *it, enum item_kind kind, int64_t duration)
 {
-	if (duration < 0)
-		duration = 0;
-	if (duration > ITEM_LONGEST)
-		duration = ITEM_LONGEST;
+	if ((uint64_t)duration > ITEM_LONGEST)
+		duration = duration < 0 ? 0 : ITEM_LONGEST;
 	it->duration_low = (uint32_t)duration;
 	it->duration_high_kind = (uint16_t)(((uint64_t)duration >> 32 << 4) | (unsigned)kind);
+	return duration;
 }
 
+/* Spans of the host, or of the GPU, as they came: files hold each of the two nearly in order. */
+struct item_list {
+	size_t n;
+	int64_t last;	/* the latest start; INT64_MAX without any */
+	size_t moved;	/* how many places items were moved to keep the list in order */
+	bool unsorted;	/* that would have cost too much */
+	uint64_t *keys; /* then: (time, position) in order */
+	size_t next;	/* reading */
+};
+
+#define RUNS_BATCH 128
+
 struct runs {
-	struct item *items; /* not yet in the file */
-	size_t n, cap, limit;
-	uint64_t *keys, *spare; /* (time, position), of the items in memory */
-	size_t keys_cap;
+	struct item *items; /* spans of the host from the bottom up, of the GPU from the top down */
+	size_t cap, limit;
+	struct item_list lists[2]; /* [on the GPU] */
 	int fd;
 	uint64_t in_file; /* items */
 	struct run {
 		uint64_t next, end; /* items of the file */
 		struct item *window;
 		uint32_t at, have;
+		bool in_memory; /* its items are those of the lists */
 	} * run;
 	size_t n_runs, cap_runs;
 	size_t *heap; /* runs by their first item */
 	size_t n_heap;
-	size_t next; /* reading from memory alone */
 };
 
 void runs_init(struct runs *r, size_t limit_bytes);
-int runs_push_slow(struct runs *r, const struct item *it, struct error *reterr);
-static inline int runs_push(struct runs *r, const struct item *it, struct error *reterr)
+int runs_make_room(struct runs *r, struct error *reterr);
+void runs_nudge(struct item_list *l, struct item *last, ptrdiff_t back);
+/* Room for one more item, to be filled and then given to runs_add; NULL: no room, *ret_status says
+   why. */
+static inline struct item *runs_room(struct runs *r, bool gpu, int *ret_status,
+				     struct error *reterr)
 {
-	if (r->n == r->cap)
-		return runs_push_slow(r, it, reterr);
-	r->items[r->n++] = *it;
-	return 0;
+	if (r->lists[0].n + r->lists[1].n == r->cap) {
+		*ret_status = runs_make_room(r, reterr);
+		if (*ret_status < 0)
+			return NULL;
+	}
+	return gpu ? r->items + (r->cap - 1 - r->lists[1].n) : r->items + r->lists[0].n;
 }
-/* After the last push, once. Then runs_next gives 1 and an item, 0 at the end, or an error. */
+static inline void runs_add(struct runs *r, struct item *it, bool gpu)
+{
+	struct item_list *l = &r->lists[gpu];
+
+	l->n++;
+	if (l->n == 1 || it->start > l->last)
+		l->last = it->start;
+	else
+		runs_nudge(l, it, gpu ? 1 : -1);
+}
+/* Room for an item that follows others in order, counted already; NULL: it does not, or there is no
+   room. */
+static inline struct item *runs_room_plain(struct runs *r, bool gpu, int64_t start)
+{
+	struct item_list *l = &r->lists[gpu];
+
+	if (start <= l->last || r->lists[0].n + r->lists[1].n == r->cap)
+		return NULL;
+	l->last = start;
+	l->n++;
+	return gpu ? r->items + (r->cap - l->n) : r->items + (l->n - 1);
+}
+/* After the last item, once. */
 int runs_start(struct runs *r, struct error *reterr);
-int runs_next(struct runs *r, struct item *ret, struct error *reterr);
+/* How many of the next items, at most RUNS_BATCH, that stay until the next call; 0 at the end. */
+int runs_next(struct runs *r, const struct item **batch, struct error *reterr);
 void runs_done(struct runs *r);

@@ -232,6 +232,7 @@ static void meet_pairs(struct building *b, uint32_t of_table)
 
 	for (size_t i = 0; i < g->members.n && g->members_known; i++) {
 		struct scene_member *m = &g->members.v[i];
+		const struct pending_op *other;
 		const struct signature *s;
 		int32_t peer;
 
@@ -241,8 +242,9 @@ static void meet_pairs(struct building *b, uint32_t of_table)
 		peer = s->op == COMM_SEND ? s->target : s->source;
 		if (peer < 0 || (size_t)peer >= g->members.n || !b->view[g->members.v[peer].row])
 			continue;
-		m->met = counterpart(b, of_table, b->view[g->members.v[peer].row], s, (int64_t)i) !=
-			 NULL;
+		other = counterpart(b, of_table, b->view[g->members.v[peer].row], s, (int64_t)i);
+		m->met = other;
+		m->met_order = other ? other->order : 0;
 	}
 }
 

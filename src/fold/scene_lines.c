@@ -10,6 +10,8 @@
 
 #include <stdio.h>
 
+#define CUT_LINES 3 /* a watchdog says what it has to say in as many */
+
 struct pid_rank {
 	int64_t pid, rank;
 	uint32_t file, host;
@@ -328,6 +330,13 @@ static void note_in_dump(struct building *b, const struct scene_saying *y)
 	}
 }
 
+/* A send or receive is numbered with its peer: the same number on others is of other transfers. */
+static bool is_pair(const struct scene *s, uint32_t signature)
+{
+	return signature != NO_ID && (s->signatures.v[signature].op == COMM_SEND ||
+				      s->signatures.v[signature].op == COMM_RECV);
+}
+
 static void apply_saying(struct building *b, const struct scene_saying *y)
 {
 	struct scene_member *m;
@@ -351,6 +360,7 @@ static void apply_saying(struct building *b, const struct scene_saying *y)
 			m->wait.seq = y->s.seq;
 			m->wait.signature = y->s.signature;
 			m->wait.timeout_ms = y->s.timeout_ms;
+			m->wait.p2p = is_pair(b->s, y->s.signature);
 		}
 		return;
 	}
@@ -362,6 +372,61 @@ static void apply_saying(struct building *b, const struct scene_saying *y)
 	}
 }
 
+static bool is_of_watchdog(const struct scene_saying *y)
+{
+	return y->s.kind == SAY_TIMEOUT || y->s.kind == SAY_STATUS;
+}
+
+struct log_end {
+	int64_t rank; /* whose watchdog spoke last */
+	bool any, several;
+	bool amid;	 /* in one of the last lines, of which the very last is not whole */
+	bool unfinished; /* in the last line, and what else it says is not there .. */
+	size_t finished; /* .. as it is of others */
+};
+
+static void log_end_add(struct log_end *e, const struct testimony *t, const struct scene_saying *y)
+{
+	e->several |= e->any && y->s.rank != e->rank;
+	e->any = true;
+	e->rank = y->s.rank;
+	e->amid |= t->broken_off && y->s.last_line + CUT_LINES > t->lines;
+	e->unfinished = y->s.kind == SAY_TIMEOUT && y->s.line == t->lines;
+	e->finished += y->s.kind == SAY_STATUS;
+}
+
+/* A log of several ranks that ends amid what its watchdogs say: there was more of it. */
+static bool breaks_off(const struct scene *s)
+{
+	_cleanup_free_ struct log_end *ends = xcalloc(s->files.n + 1, sizeof(*ends));
+	bool cut = false;
+
+	for (size_t i = 0; i < s->sayings.n; i++)
+		if (is_of_watchdog(&s->sayings.v[i]))
+			log_end_add(&ends[s->sayings.v[i].file], s->files.v[s->sayings.v[i].file],
+				    &s->sayings.v[i]);
+	for (size_t i = 0; i < s->files.n; i++)
+		cut |= ends[i].several &&
+		       (ends[i].amid || (ends[i].unfinished && ends[i].finished > 1));
+	return cut;
+}
+
+/* One that is silent while all others spoke up to the end is still odd; of several nothing is
+   known, nor of anybody where it is not known how many there are. */
+static void find_cut(struct scene *s)
+{
+	_cleanup_free_ bool *spoke = xcalloc(s->ranks.n + 1, sizeof(bool));
+	size_t silent = 0;
+
+	s->cut_off = !s->n_dumps && !s->folded && breaks_off(s);
+	for (size_t i = 0; i < s->sayings.n; i++)
+		if (s->sayings.v[i].row != NO_ID && is_of_watchdog(&s->sayings.v[i]))
+			spoke[s->sayings.v[i].row] = true;
+	for (uint32_t row = 0; row < s->ranks.n; row++)
+		silent += s->ranks.v[row].rank >= 0 && !spoke[row];
+	s->unheard = s->folded || (s->cut_off && (silent > 1 || s->world_assumed));
+}
+
 /* One unnamed group, or the default one, holds the world: who is not in it is absent from it. */
 static void complete_line_groups(struct scene *s)
 {
@@ -370,7 +435,7 @@ static void complete_line_groups(struct scene *s)
 		bool unnamed = g->name == NO_ID && g->desc == NO_ID;
 		bool world = unnamed || scene_group_is_world(s, g);
 
-		if (!world || g->members_known || s->folded ||
+		if (!world || g->members_known || s->unheard ||
 		    2 * (int64_t)g->members.n < s->world_size)
 			continue;
 		for (uint32_t row = 0; row < s->ranks.n && s->ranks.v[row].rank >= 0; row++)
@@ -383,6 +448,7 @@ void settle_lines(struct building *b)
 {
 	tie_to_ranks(b->s);
 	note_alive(b->s);
+	find_cut(b->s);
 	for (size_t i = 0; i < b->s->sayings.n; i++)
 		apply_saying(b, &b->s->sayings.v[i]);
 	complete_line_groups(b->s);

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include "base/ranges.h"
 #include "fold/scene_inside.h"
 #include "model/attempt.h"
 
@@ -68,6 +69,9 @@ static bool zones_apart(int64_t ns)
 /* By file. */
 struct past {
 	uint64_t restarted;	  /* the last line that says so; 0 */
+	uint64_t launched;	  /* the last line with which a launcher begins; 0 */
+	bool failed_again;	  /* behind that line something broke .. */
+	bool hung_before;	  /* .. and in front of it watchdogs spoke */
 	uint64_t done;		  /* the line at which the job says that it is done; 0 */
 	int64_t begin_ns, end_ns; /* of its steps; 0: without stamps */
 	bool old_attempt;	  /* a later attempt of the same run left a log as well */
@@ -104,6 +108,10 @@ static bool outlived(const struct scene *s, const struct past *past, const struc
 	if (past[y->file].old_attempt || y->s.last_line < past[y->file].done)
 		return true;
 	if (past[y->file].restarted > y->s.last_line && t->steps > y->s.steps_at)
+		return true;
+	/* a launcher of another node may begin late, but not when steps were made */
+	if (past[y->file].launched > y->s.last_line && past[y->file].failed_again &&
+	    (y->s.steps_at > 0 || past[y->file].hung_before))
 		return true;
 	if (y->s.steps_at >= 0 && t->steps)
 		return steps_behind(t, y);
@@ -235,6 +243,12 @@ static void find_old_runs(const struct scene *s, struct past *past)
 	}
 }
 
+static bool breaks_a_job(const struct scene_saying *y)
+{
+	return y->s.kind == SAY_TIMEOUT || y->s.kind == SAY_EXCEPTION || y->s.kind == SAY_FATAL ||
+	       is_end(y);
+}
+
 static void find_turns(const struct scene *s, struct past *past)
 {
 	for (size_t i = 0; i < s->sayings.n; i++) {
@@ -242,32 +256,92 @@ static void find_turns(const struct scene *s, struct past *past)
 
 		if (y->s.kind == SAY_RESTART)
 			past[y->file].restarted = y->s.last_line;
+		if (y->s.kind == SAY_RESTART && y->s.value == RESTART_OF_ALL)
+			past[y->file].launched = y->s.last_line;
 		if (y->s.kind == SAY_DONE && y->s.rank <= 0)
 			past[y->file].done = y->s.line;
 	}
 	for (size_t i = 0; i < s->progress.n; i++)
 		past[s->progress.v[i].file].early |=
 		    s->progress.v[i].p.last_step + 1 < s->progress.v[i].p.total_steps;
+	for (size_t i = 0; i < s->sayings.n; i++) {
+		const struct scene_saying *y = &s->sayings.v[i];
+
+		struct past *f = &past[y->file];
+
+		f->hung_before |= y->s.kind == SAY_TIMEOUT && y->s.line < f->launched;
+		f->failed_again |= f->launched && y->s.last_line > f->launched && breaks_a_job(y);
+	}
 	/* who ends in the middle while others break is not done, whatever it says */
 	for (size_t i = 0; i < s->sayings.n; i++) {
 		const struct scene_saying *y = &s->sayings.v[i];
 		struct past *f = &past[y->file];
 
 		if (f->early && y->s.last_line > f->done &&
-		    (y->s.kind == SAY_TIMEOUT || y->s.kind == SAY_PEER_LOST || is_end(y) ||
-		     y->s.kind == SAY_EXCEPTION || y->s.kind == SAY_FATAL))
+		    (breaks_a_job(y) || y->s.kind == SAY_PEER_LOST))
 			f->done = 0;
 	}
 }
 
 /* --- all of it --- */
 
-static void say_past(struct scene *s, size_t n)
+/* What the job went on after. */
+struct survived {
+	size_t lines;
+	uint32_t first;	  /* words of the first of them */
+	int64_t rank;	  /* who said it */
+	VEC(int64_t) out; /* ranks whose watchdogs spoke */
+};
+
+static void survived_add(struct survived *v, const struct scene_saying *y)
 {
-	if (n)
-		*vec_push(&s->said) = scene_printf(
-		    s, "that %zu %s of failures mean nothing for the end: the job went on after %s",
-		    n, n == 1 ? "line" : "lines", n == 1 ? "it" : "them");
+	if (!v->lines++) {
+		v->first = y->s.text;
+		v->rank = y->s.rank;
+	}
+	if (y->s.kind == SAY_TIMEOUT && y->s.rank >= 0)
+		*vec_push(&v->out) = y->s.rank;
+}
+
+/* " (it hung: ranks 0-2,4-7 timed out and rank 3 did not)" */
+static const char *old_hang(struct scene *s, struct survived *v)
+{
+	VEC(int64_t) silent = { 0 };
+	_cleanup_free_ char *out = NULL, *rest = NULL;
+	size_t n = 0;
+
+	qsort(v->out.v, v->out.n, sizeof(*v->out.v), ranges_compare);
+	for (size_t i = 0; i < v->out.n; i++)
+		if (!n || v->out.v[n - 1] != v->out.v[i])
+			v->out.v[n++] = v->out.v[i];
+	for (int64_t rank = 0; rank < s->world_size && 2 * (int64_t)n > s->world_size; rank++)
+		if (!ranges_has(v->out.v, n, rank))
+			*vec_push(&silent) = rank;
+	out = ranges_format(v->out.v, n);
+	rest = ranges_format(silent.v, silent.n);
+	free(silent.v);
+	return scene_printf(s, " (it hung: rank%s %s timed out%s%s%s%s)", n == 1 ? "" : "s", out,
+			    silent.n ? " and rank" : "",
+			    silent.n > 1 ? "s "
+			    : silent.n	 ? " "
+					 : "",
+			    silent.n ? rest : "", silent.n ? " did not" : "");
+}
+
+static void say_past(struct scene *s, struct survived *v)
+{
+	const char *story = "";
+
+	if (!v->lines)
+		return;
+	if (v->out.n)
+		story = old_hang(s, v);
+	else if (v->first != NO_ID && v->rank >= 0)
+		story = scene_printf(s, " (the first, of rank %" PRId64 ": %.100s)", v->rank,
+				     intern_get(&s->names, v->first));
+	*vec_push(&s->said) = scene_printf(
+	    s, "that %zu %s of failures mean nothing for the end: the job went on after %s%s",
+	    v->lines, v->lines == 1 ? "line" : "lines", v->lines == 1 ? "it" : "them", story);
 }
 
 static bool is_past(const struct scene *s, const struct past *past, const struct ends *ends,
@@ -285,7 +359,8 @@ void drop_past(struct building *b)
 	struct scene *s = b->s;
 	bool trouble = any_trouble(s);
 	_cleanup_free_ struct past *past = xcalloc(s->files.n + 1, sizeof(*past));
-	size_t kept = 0, dropped = 0;
+	struct survived survived = { .first = NO_ID };
+	size_t kept = 0;
 	struct ends ends;
 
 	find_last_step(s);
@@ -299,12 +374,14 @@ void drop_past(struct building *b)
 
 		if (y->s.kind == SAY_TIMEOUT)
 			*(gone ? &past[y->file].waited : &past[y->file].waits) = true;
-		dropped += gone;
-		if (!gone)
+		if (gone)
+			survived_add(&survived, y);
+		else
 			s->sayings.v[kept++] = *y;
 	}
 	s->sayings.n = kept;
-	say_past(s, dropped);
+	say_past(s, &survived);
+	free(survived.out.v);
 	/* what watchdogs said of their standing when they spoke */
 	for (size_t i = kept = 0; i < s->sayings.n; i++) {
 		const struct scene_saying *y = &s->sayings.v[i];

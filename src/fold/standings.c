@@ -390,7 +390,9 @@ static void take_entry(struct taking *k, const struct op_entry *e, int64_t order
 	/* Numbers only rise; a lower one behind a higher one is of another counting. */
 	if (e->seq < k->last_seq[view])
 		return;
-	if (k->last_seq[view] < 0 && k->wrapped)
+	/* the parts of a coalesced call follow one another: only what the ring begins with is cut
+	 */
+	if (k->last_seq[view] < 0 && k->wrapped && e == k->t->entries.v)
 		k->cut_seq[view] = e->seq;
 	k->last_seq[view] = e->seq;
 	pos = POSITION(e->seq) + k->place[view];

@@ -11,12 +11,7 @@
 
 #define COINCIDE_NS ((int64_t)3000)
 
-static bool is_comm(const struct work *w)
-{
-	return w->kind == ITEM_COLL_KERNEL || w->kind == ITEM_GLOO || w->kind == ITEM_UNSEEN;
-}
-
-static void add_clipped(const struct closing *c, struct intervals *l, int64_t a, int64_t b)
+static inline void add_clipped(const struct closing *c, struct intervals *l, int64_t a, int64_t b)
 {
 	intervals_add(l, MAX(a, c->begin), MIN(b, c->end));
 }
@@ -63,99 +58,75 @@ static void cover_of_operators(struct closing *c)
 	free(all.v);
 }
 
+/* The union of the computing kernels; what else is busy goes to its own lists. */
 static void unions_build(struct closing *c)
 {
-	c->compute.n = c->copy.n = c->comm.n = 0;
-	for (size_t i = 0; i < c->busy.n; i++) {
-		const struct work *w = c->busy.v[i];
+	const int64_t begin = c->begin, end = c->end;
+	struct interval *last;
 
-		if (is_comm(w))
-			add_clipped(c, &c->comm, w->start, w->end);
-		else if (w->kind == ITEM_KERNEL)
-			add_clipped(c, &c->compute, w->start, w->end);
-		else
-			add_clipped(c, &c->copy, w->start, w->end);
+	c->compute.n = c->copy.n = c->comm.n = c->waits.n = 0;
+	vec_grow(&c->compute, c->busy.n + 1);
+	last = c->compute.v;
+	*last = (struct interval){ INT64_MIN, INT64_MIN };
+	for (const struct work *const *at = c->busy.v, *const *all = at + c->busy.n; at < all;
+	     at++) {
+		const struct work *w = *at;
+		int64_t from = MAX(w->start, begin), to = MIN(w->end, end);
+
+		if (w->kind != ITEM_KERNEL) {
+			bool waits = work_is_coll(w) || w->kind == ITEM_UNSEEN;
+
+			intervals_add(waits ? &c->comm : &c->copy, from, to);
+			if (waits)
+				*vec_push(&c->waits) = w;
+		} else if (to > from && from <= last->b) {
+			last->b = MAX(last->b, to);
+		} else if (to > from) {
+			*++last = (struct interval){ from, to };
+		}
 	}
+	/* The first one was there to spare a question in the loop. */
+	c->compute.n = (size_t)(last - c->compute.v);
+	memmove(c->compute.v, c->compute.v + 1, c->compute.n * sizeof(*last));
 	if (!c->gpu_job)
 		cover_of_operators(c);
 }
 
-/* Where list changes next after t, and whether t lies inside one of it. */
-static int64_t list_next(const struct intervals *l, size_t *at, int64_t t, bool *ret_inside)
-{
-	while (*at < l->n && l->v[*at].b <= t)
-		(*at)++;
-	*ret_inside = *at < l->n && l->v[*at].a <= t;
-	if (*at == l->n)
-		return INT64_MAX;
-	return *ret_inside ? l->v[*at].b : l->v[*at].a;
-}
-
-static void segments_build(struct closing *c)
-{
-	size_t at_compute = 0, at_copy = 0, at_comm = 0;
-	int64_t own = 0, t = c->begin, next;
-
-	c->segments.n = 0;
-	for (; t < c->end; t = next) {
-		enum clock_state state = CLOCK_IDLE;
-		bool in;
-
-		next = MIN(c->end, list_next(&c->compute, &at_compute, t, &in));
-		if (in) {
-			state = CLOCK_COMPUTE;
-		} else {
-			next = MIN(next, list_next(&c->copy, &at_copy, t, &in));
-			if (in) {
-				state = CLOCK_COPY;
-			} else {
-				next = MIN(next, list_next(&c->comm, &at_comm, t, &in));
-				if (in)
-					state = CLOCK_STANDS;
-			}
-		}
-		if (!c->segments.n || c->segments.v[c->segments.n - 1].state != state)
-			*vec_push(&c->segments) = (struct segment){ t, own, state };
-		if (state != CLOCK_STANDS)
-			own += next - t;
-	}
-	*vec_push(&c->segments) = (struct segment){ c->end, own, CLOCK_IDLE };
-}
-
 int64_t clock_own_at(const struct closing *c, int64_t t)
 {
-	size_t lo = 0, hi = c->segments.n - 1;
-	const struct segment *s;
+	size_t lo = 0, hi = c->stands.n;
+	const struct stand *s;
 
 	if (t <= c->begin)
 		return 0;
-	if (t >= c->end)
-		return c->segments.v[hi].own;
-	while (hi - lo > 1) {
+	t = MIN(t, c->end);
+	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
 
-		if (c->segments.v[mid].start <= t)
-			lo = mid;
+		if (c->stands.v[mid].start <= t)
+			lo = mid + 1;
 		else
 			hi = mid;
 	}
-	s = &c->segments.v[lo];
-	return s->state == CLOCK_STANDS ? s->own : s->own + (t - s->start);
+	if (!lo)
+		return t - c->begin;
+	s = &c->stands.v[lo - 1];
+	return s->own + MAX(t - s->end, 0);
 }
 
-/* The collective for which the clock stood still at the end of [s, e); from: the first in busy that
-   may touch it. */
+/* The collective for which the clock stood still at the end of [s, e); from: the first one that may
+   touch it. */
 static size_t stretch_owner(const struct closing *c, size_t from, int64_t s, int64_t e)
 {
 	size_t ends = SIZE_MAX, runs = SIZE_MAX;
 
-	for (size_t i = from; i < c->busy.n && c->busy.v[i]->start < e; i++) {
-		const struct work *w = c->busy.v[i];
+	for (size_t i = from; i < c->waits.n && c->waits.v[i]->start < e; i++) {
+		const struct work *w = c->waits.v[i];
 
-		if (!is_comm(w) || w->end <= s || w->end < e - COINCIDE_NS)
+		if (w->end <= s || w->end < e - COINCIDE_NS)
 			continue;
 		if (w->end <= e + COINCIDE_NS) {
-			if (ends == SIZE_MAX || w->end > c->busy.v[ends]->end)
+			if (ends == SIZE_MAX || w->end > c->waits.v[ends]->end)
 				ends = i;
 		} else if (runs == SIZE_MAX) {
 			runs = i; /* by start: the first one runs longest */
@@ -175,7 +146,7 @@ static void stretch_attribute(struct closing *c, size_t from, int64_t s, int64_t
 
 		if (owner == SIZE_MAX)
 			return;
-		w = c->busy.v[owner];
+		w = c->waits.v[owner];
 		start = MAX(w->start, s);
 		c->exposure.v[owner].exposed_ns += MIN(e, w->end) - start;
 		c->exposure.v[owner].need_ns = own;
@@ -188,66 +159,111 @@ static void stretches_attribute(struct closing *c)
 	size_t from = 0;
 
 	c->exposure.n = 0;
-	vec_grow(&c->exposure, c->busy.n);
-	for (size_t i = 0; i < c->busy.n; i++)
+	vec_grow(&c->exposure, c->waits.n);
+	for (size_t i = 0; i < c->waits.n; i++)
 		c->exposure.v[i] = (struct exposure){ .need_ns = -1 };
-	for (size_t i = 0; i + 1 < c->segments.n; i++) {
-		const struct segment *s = &c->segments.v[i];
+	for (size_t i = 0; i < c->stands.n; i++) {
+		const struct stand *s = &c->stands.v[i];
 
-		if (s->state != CLOCK_STANDS)
-			continue;
-		while (from < c->busy.n &&
-		       (!is_comm(c->busy.v[from]) || c->busy.v[from]->end <= s->start) &&
-		       c->busy.v[from]->start <= s->start)
+		while (from < c->waits.n && c->waits.v[from]->end <= s->start &&
+		       c->waits.v[from]->start <= s->start)
 			from++;
-		stretch_attribute(c, from, s->start, s[1].start, s->own);
+		stretch_attribute(c, from, s->start, s->end, s->own);
 	}
 }
 
-/* When the host launched the work that ends an idle stretch at e; e if that is not known. */
-static int64_t launch_of_next(const struct closing *c, size_t *at, int64_t e)
+/* When the host launched the work that ends an idle stretch at e; e if that is not known. `busy`
+   ends with work that never starts. */
+static inline int64_t launch_of_next(const struct work *const **at, int64_t e)
 {
-	int64_t launch = INT64_MAX;
+	const struct work *const *w = *at;
+	int64_t launch = e, start;
 
-	while (*at < c->busy.n && c->busy.v[*at]->start < e)
+	while ((*w)->start < e)
+		w++;
+	*at = w;
+	for (start = (*w)->start; (*w)->start == start && start != INT64_MAX; w++)
+		if ((*w)->kind <= ITEM_SET && (*w)->launch != TIME_UNKNOWN)
+			launch = MIN(launch, (*w)->ready);
+	return launch;
+}
+
+/* A stretch behind all of them, so that walking a list needs no look at its length. */
+static const struct interval *walk_begin(struct intervals *l)
+{
+	vec_grow(l, 1);
+	l->v[l->n] = (struct interval){ INT64_MAX, INT64_MAX };
+	return l->v;
+}
+
+/* Whether t lies inside the list; *next: when that changes, unless something does before. */
+static inline bool walk_to(const struct interval **at, int64_t t, int64_t *next)
+{
+	while ((*at)->b <= t)
 		(*at)++;
-	for (size_t i = *at; i < c->busy.n && c->busy.v[i]->start == c->busy.v[*at]->start; i++)
-		if (c->busy.v[i]->kind <= ITEM_SET && c->busy.v[i]->launch != TIME_UNKNOWN)
-			launch = MIN(launch, c->busy.v[i]->ready);
-	return MIN(launch, e);
+	if ((*at)->a <= t) {
+		*next = MIN(*next, (*at)->b);
+		return true;
+	}
+	*next = MIN(*next, (*at)->a);
+	return false;
 }
 
-static void idle_split(struct closing *c)
+/* What idle stretches add up to. */
+struct idle {
+	const struct work *const *busy; /* the first that may end one */
+	struct interval *host;		/* of the host */
+	int64_t launched, longest, longest_at;
+};
+
+/* An idle stretch [a, b): the host's, then latency. */
+static inline void idle_split(struct idle *idle, bool gpu_job, int64_t a, int64_t b)
 {
-	size_t at = 0;
+	int64_t launch = gpu_job ? MAX(a, launch_of_next(&idle->busy, b)) : b;
 
-	c->host.n = 0;
-	for (size_t i = 0; i + 1 < c->segments.n; i++) {
-		int64_t a = c->segments.v[i].start, b = c->segments.v[i + 1].start, launch = b;
-		int64_t length = b - a;
+	idle->launched += b - launch;
+	if (launch <= a)
+		return;
+	*idle->host++ = (struct interval){ a, launch };
+	if (launch - a > idle->longest) {
+		idle->longest = launch - a;
+		idle->longest_at = a;
+	}
+}
 
-		switch (c->segments.v[i].state) {
-		case CLOCK_COMPUTE:
-			c->step.own[OWN_COMPUTE] += length;
-			continue;
-		case CLOCK_COPY:
-			c->step.own[OWN_COPY] += length;
-			continue;
-		case CLOCK_STANDS:
-			c->step.comm_exposed_ns += length;
-			continue;
-		case CLOCK_IDLE:
-			break;
-		}
-		if (c->gpu_job)
-			launch = MAX(a, launch_of_next(c, &at, b));
-		intervals_add(&c->host, a, launch);
-		c->step.own[OWN_LAUNCH] += b - launch;
-		if (launch - a > c->step.longest_stall_ns) {
-			c->step.longest_stall_ns = launch - a;
-			c->step.longest_stall_at_ns = a - c->begin;
+/* The state of the clock from instant to instant at which it changes. */
+static void clock_run(struct closing *c)
+{
+	const struct interval *compute = walk_begin(&c->compute), *copy = walk_begin(&c->copy);
+	const struct interval *comm = walk_begin(&c->comm);
+	const int64_t begin = c->begin, end = c->end;
+	int64_t computed = 0, copied = 0, stood = 0, next;
+	struct idle idle = { .busy = c->busy.v, .longest_at = begin };
+
+	c->stands.n = c->host.n = 0;
+	vec_grow(&c->host, c->compute.n + c->copy.n + c->comm.n + 1);
+	idle.host = c->host.v;
+	for (int64_t t = begin; t < end; t = next) {
+		next = end;
+		if (walk_to(&compute, t, &next)) {
+			computed += next - t;
+		} else if (walk_to(&copy, t, &next)) {
+			copied += next - t;
+		} else if (walk_to(&comm, t, &next)) {
+			*vec_push(&c->stands) = (struct stand){ t, next, t - begin - stood };
+			stood += next - t;
+		} else {
+			idle_split(&idle, c->gpu_job, t, next);
 		}
 	}
+	c->host.n = (size_t)(idle.host - c->host.v);
+	c->step.own[OWN_COMPUTE] = computed;
+	c->step.own[OWN_COPY] = copied;
+	c->step.own[OWN_LAUNCH] = idle.launched;
+	c->step.longest_stall_ns = idle.longest;
+	c->step.longest_stall_at_ns = idle.longest_at - begin;
+	c->step.comm_exposed_ns = stood;
+	c->step.own_ns = end - begin - stood;
 }
 
 static void ranges_of_class(struct closing *c, uint16_t class)
@@ -339,19 +355,29 @@ static uint32_t most_of_host(const struct closing *c, const struct intervals *ho
 	return name;
 }
 
+static void intervals_copy(struct intervals *to, const struct intervals *from)
+{
+	to->n = 0;
+	vec_grow(to, from->n);
+	if (from->n)
+		memcpy(to->v, from->v, from->n * sizeof(*from->v));
+	to->n = from->n;
+}
+
 static void host_split(struct closing *c)
 {
 	struct step *s = &c->step;
 	struct intervals own = { 0 };
 
-	c->rest.n = 0;
-	for (size_t i = 0; i < c->host.n; i++)
-		*vec_push(&c->rest) = c->host.v[i];
+	if (!c->around.n) { /* nothing tells what it did */
+		s->own[OWN_HOST] = s->host_detail_ns[HOST_UNKNOWN] = intervals_sum(&c->host);
+		return;
+	}
+	intervals_copy(&c->rest, &c->host);
 	s->own[OWN_DATA] = take_class(c, NAME_DATA);
 	s->own[OWN_SAVE] = take_class(c, NAME_SAVE);
-	for (size_t i = 0; i < c->rest.n; i++)
-		*vec_push(&own) = c->rest.v[i];
 	s->own[OWN_HOST] = intervals_sum(&c->rest);
+	intervals_copy(&own, &c->rest);
 	s->host_detail_ns[HOST_COMPILE] = take_class(c, NAME_COMPILE);
 	s->host_detail_ns[HOST_GC] = take_class(c, NAME_GC);
 	s->host_detail_ns[HOST_IO] = take_class(c, NAME_IO);
@@ -367,12 +393,10 @@ void sweep_step(struct closing *c)
 	struct step *s = &c->step;
 
 	unions_build(c);
-	segments_build(c);
+	clock_run(c);
 	stretches_attribute(c);
-	idle_split(c);
 	host_split(c);
-	s->own_ns = c->segments.v[c->segments.n - 1].own;
-	s->compute_ns = intervals_sum(&c->compute);
+	s->compute_ns = s->own[OWN_COMPUTE]; /* nothing takes precedence over it */
 	s->copy_ns = intervals_sum(&c->copy);
 	s->comm_ns = intervals_sum(&c->comm);
 }

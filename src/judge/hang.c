@@ -137,6 +137,22 @@ static void believe_stacks(struct hang *h)
 	}
 }
 
+/* Gloo records no send and receive: of several that seem to wait for nobody some may wait in one,
+   unless their stacks show what they do. */
+static void doubt_unseen_pairs(struct hang *h)
+{
+	size_t several = 0;
+
+	for (size_t i = 0; i < h->breaches.n; i++)
+		several += h->breaches.v[i].ground == GROUND_BEHIND;
+	for (size_t i = 0; i < h->breaches.n && h->s->gloo && several > 1; i++) {
+		struct breach *b = &h->breaches.v[i];
+
+		if (b->ground == GROUND_BEHIND && !h->look[b->culprits.v[0]].busy_stack)
+			b->confidence = MIN(b->confidence, 0.4);
+	}
+}
+
 static bool names_odd_one(const struct hang *h)
 {
 	for (size_t i = 0; i < h->breaches.n; i++)
@@ -155,6 +171,7 @@ static void judge_waits(struct hang *h)
 		believe_stacks(h);
 		prefer_what_is_seen(h);
 		weigh_majorities(h);
+		doubt_unseen_pairs(h);
 		if (names_odd_one(h))
 			return;
 	}
@@ -318,6 +335,9 @@ static void judge_unnamed(struct hang *h)
 	}
 }
 
+#define COUNTS_STAND_NS                                                                            \
+	(20ll * 1000000000) /* two readings of ncclras tell a hang from a slow step */
+
 /* One recording and nothing that went wrong by itself: that it hangs is assumed, and said. */
 static void weigh_time(struct hang *h)
 {
@@ -335,7 +355,8 @@ static void weigh_time(struct hang *h)
 			h->saves_now = true;
 			breach_drop(h, i);
 		}
-	h->assumed_hang |= h->breaches.n > 0;
+	/* Counts that go on were dropped above. */
+	h->assumed_hang |= h->breaches.n > 0 && h->counts_ns < COUNTS_STAND_NS;
 }
 
 /* The kernel ended one process; the job itself had no error and waits. */
@@ -449,12 +470,14 @@ static void weigh_proof(struct hang *h)
 
 		if (b->cause == CAUSE_DEAD_RANK && b->ground == GROUND_ABSENT && !b->failure)
 			b->confidence = fmin(b->confidence, 0.7);
+		if (b->ground == GROUND_ABSENT && h->s->cut_off)
+			b->confidence = fmin(b->confidence, 0.6);
 	}
 }
 
 void judge_hang(const struct scene *scene, double min_impact, struct report *report)
 {
-	struct hang h = { .s = scene, .r = report };
+	struct hang h = { .s = scene, .r = report, .counts_ns = -1 };
 
 	if (!scene->any)
 		return;

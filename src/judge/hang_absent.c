@@ -31,6 +31,17 @@ static int64_t ranks_of_a_node(const struct hang *h)
 	return most > 1 ? most : NODE_RANKS;
 }
 
+/* Taken when it hung: what a process said when it started is no sign that its node was looked at.
+ */
+static bool was_gathered(const struct hang *h, uint32_t row)
+{
+	const struct scene_rank *r = &h->s->ranks.v[row];
+
+	if (!h->s->n_dumps && !h->n_stacks)
+		return r->lived;
+	return r->witnesses & 1u << WITNESS_DUMP || h->look[row].has_stack;
+}
+
 /* Who of a node was seen, by its host's name, and by its place where it has none. */
 struct nodes {
 	int64_t size; /* ranks of one */
@@ -53,7 +64,7 @@ static struct nodes nodes_of(const struct hang *h)
 		if (r->rank < 0)
 			continue;
 		n.any_host |= has_host(h, row);
-		if (!r->lived)
+		if (!was_gathered(h, row))
 			continue;
 		n.by_place[r->rank / n.size] = n.half[r->rank / MAX(n.size / 2, 1)] = true;
 		if (has_host(h, row))
@@ -78,7 +89,18 @@ static bool whole_node_absent(const struct hang *h, const struct nodes *n, uint3
 		return false;
 	if (!n->any_host && !n->half[r->rank / MAX(n->size / 2, 1)])
 		return true;
-	return has_host(h, row) ? !n->by_host[r->host] : !n->by_place[r->rank / n->size];
+	/* a host may have two names, in a folder's and in the process's words */
+	return !(has_host(h, row) && n->by_host[r->host]) && !n->by_place[r->rank / n->size];
+}
+
+void look_at_nodes(struct hang *h)
+{
+	struct nodes nodes = nodes_of(h);
+
+	for (uint32_t row = 0; row < h->s->ranks.n; row++)
+		h->look[row].not_gathered =
+		    !was_gathered(h, row) && whole_node_absent(h, &nodes, row);
+	nodes_done(&nodes);
 }
 
 bool node_failed(const struct hang *h, uint32_t row)
@@ -106,8 +128,6 @@ static size_t seen_beside(const struct hang *h, const struct breach *b)
 
 void weigh_absence(struct hang *h)
 {
-	struct nodes nodes = nodes_of(h);
-
 	for (size_t i = h->breaches.n; i-- > 0;) {
 		struct breach *b = &h->breaches.v[i];
 		size_t kept = 0, unseen = 0;
@@ -116,17 +136,17 @@ void weigh_absence(struct hang *h)
 			continue;
 		for (size_t k = 0; k < b->culprits.n; k++) {
 			uint32_t row = b->culprits.v[k];
-			bool lived = h->s->ranks.v[row].lived;
+			bool gone = h->s->unheard && !h->s->ranks.v[row].lived;
 
-			if (!lived && !node_failed(h, row) &&
-			    (h->s->folded || whole_node_absent(h, &nodes, row))) {
+			if ((gone || h->look[row].not_gathered) && !node_failed(h, row) &&
+			    !h->look[row].failed) {
 				unseen++;
 				continue;
 			}
 			b->culprits.v[kept++] = row;
 		}
 		b->culprits.n = kept;
-		if (unseen && !h->s->folded)
+		if (unseen && !h->s->unheard)
 			*vec_push(&h->r->missing) = report_printf(
 			    h->r,
 			    "nothing was given of %zu ranks that make up whole nodes: they are "
@@ -137,5 +157,4 @@ void weigh_absence(struct hang *h)
 		else if (kept > 1)
 			b->confidence = 0.6;
 	}
-	nodes_done(&nodes);
 }

@@ -52,34 +52,75 @@ void breach_of_reports(struct hang *h)
 
 #define SILENT_SHARE 8 /* one rank in so many may be silent */
 
-/* In groups whose members nobody lists: the few that have no watchdog line where all others have.
- */
-void breach_of_silence(struct hang *h)
+/* Who has no watchdog line of its own: who failed says more than who is mute, and that more than
+   who was told to dump, since what he waits in may only have begun later. */
+enum silence { SPOKE, TOLD, MUTE, FAILED, SILENCES };
+
+static enum silence *silence_of(const struct hang *h, size_t n[SILENCES])
 {
 	const struct scene *s = h->s;
+	enum silence *of = xcalloc(s->ranks.n + 1, sizeof(*of));
 	_cleanup_free_ bool *spoke = xcalloc(s->ranks.n + 1, sizeof(bool));
-	size_t silent = 0, lived = 0, n = 0;
-	struct breach *b;
 
-	if (s->folded || !h->timed_out)
-		return;
 	for (size_t i = 0; i < s->sayings.n; i++)
 		if (s->sayings.v[i].row != NO_ID &&
 		    (s->sayings.v[i].s.kind == SAY_TIMEOUT || s->sayings.v[i].s.kind == SAY_STATUS))
 			spoke[s->sayings.v[i].row] = true;
 	for (uint32_t row = 0; row < s->ranks.n; row++) {
-		n += s->ranks.v[row].rank >= 0;
-		silent += s->ranks.v[row].rank >= 0 && !spoke[row];
-		lived += s->ranks.v[row].rank >= 0 && !spoke[row] && s->ranks.v[row].lived;
+		/* by its dump it waits as well: unless nothing moves in it, its watchdog neither */
+		bool waits =
+		    spoke[row] || (s->ranks.v[row].wait_group != NO_ID && !h->look[row].monitored);
+
+		of[row] = waits			? SPOKE
+			  : h->look[row].failed ? FAILED
+			  : h->look[row].told	? TOLD
+						: MUTE;
+		n[of[row]] += s->ranks.v[row].rank >= 0;
 	}
+	return of;
+}
+
+static bool of_one_host(const struct hang *h, const enum silence *of, enum silence which)
+{
+	uint32_t first = NO_ID;
+
+	for (uint32_t row = 0; row < h->s->ranks.n; row++) {
+		if (of[row] != which || h->s->ranks.v[row].rank < 0)
+			continue;
+		if (first == NO_ID)
+			first = row;
+		if (h->s->ranks.v[row].host == NO_ID ||
+		    h->s->ranks.v[row].host != h->s->ranks.v[first].host)
+			return false;
+	}
+	return true;
+}
+
+/* In groups whose members nobody lists: the few that have no watchdog line where all others have.
+ */
+void breach_of_silence(struct hang *h)
+{
+	const struct scene *s = h->s;
+	size_t n[SILENCES] = { 0 }, lived = 0, all;
+	_cleanup_free_ enum silence *of = silence_of(h, n);
+	enum silence which = n[FAILED] ? FAILED : n[MUTE] ? MUTE : TOLD;
+	struct breach *b;
+
+	if (s->unheard || !h->timed_out)
+		return;
+	all = n[SPOKE] + n[TOLD] + n[MUTE] + n[FAILED];
+	for (uint32_t row = 0; row < s->ranks.n; row++)
+		lived += s->ranks.v[row].rank >= 0 && of[row] == which && s->ranks.v[row].lived;
 	/* of those that never lived the logs may not have been given: one of many is named */
-	if (!silent || silent > MAX(n / SILENT_SHARE, 1u) || (lived < silent && silent > 1))
+	if (!n[which] || all - n[SPOKE] > MAX(all / SILENT_SHARE, 1u) ||
+	    (lived < n[which] && n[which] > 1) ||
+	    (which == TOLD && n[TOLD] > 1 && !of_one_host(h, of, TOLD)))
 		return;
 	b = breach_new(h, GROUND_ABSENT);
-	b->confidence = silent == 1 && lived ? 0.7 : 0.5;
+	b->confidence = n[which] == 1 && lived ? 0.7 : 0.5;
 	for (uint32_t row = 0; row < s->ranks.n; row++)
 		if (s->ranks.v[row].rank >= 0)
-			*vec_push(spoke[row] ? &b->victims : &b->culprits) = row;
+			*vec_push(of[row] == which ? &b->culprits : &b->victims) = row;
 }
 
 /* --- heartbeat monitors --- */
@@ -221,6 +262,7 @@ void breach_of_counts(struct hang *h)
 		if (c->of->witness != WITNESS_RAS || !c->latest)
 			continue;
 		again |= old != NULL;
+		h->counts_ns = MAX(h->counts_ns, old ? c->time_ns - old->time_ns : 0);
 		moved |= old && !same_counts(&old->c, &c->c) && !c->c.missing && !old->c.missing;
 		missing |= c->c.missing || c->c.unresponsive || c->c.dead;
 	}
@@ -237,7 +279,6 @@ void breach_of_counts(struct hang *h)
 		b->confidence = missing ? 0.9 : again ? 0.7 : 0.5;
 		odd_counts(h, from, to, b);
 		if (b->culprits.n) {
-			h->assumed_hang |= !missing && !again;
 			return; /* the other communicators tell the same */
 		}
 		free(b->victims.v);
@@ -303,6 +344,31 @@ static size_t stack_sides(const struct hang *h, bool with_line, uint64_t *keys, 
 	return n;
 }
 
+/* Nothing of a step: a barrier, a save, an evaluation. */
+static bool beside_the_step(const struct hang *h, uint32_t row)
+{
+	const struct doing_found *d = &h->look[row].doing;
+
+	return d->op == COMM_BARRIER || d->inside == DOING_CHECKPOINT ||
+	       d->inside == DOING_EVALUATION;
+}
+
+/* Which of the ranks apart from most are odd: those beside the step, if some are. Else several in
+   another collective of the step are a group in which it hangs, and say nothing of who. */
+static void keep_the_odd(const struct hang *h, struct breach *b)
+{
+	size_t beside = 0, kept = 0;
+
+	for (size_t i = 0; i < b->culprits.n; i++)
+		beside += beside_the_step(h, b->culprits.v[i]);
+	for (size_t i = 0; i < b->culprits.n; i++)
+		if (beside ? beside_the_step(h, b->culprits.v[i]) : b->culprits.n == 1)
+			b->culprits.v[kept++] = b->culprits.v[i];
+		else
+			*vec_push(&b->victims) = b->culprits.v[i];
+	b->culprits.n = kept;
+}
+
 static void name_minority(struct hang *h, const uint32_t *sides, const size_t *count, size_t n,
 			  double confidence)
 {
@@ -320,6 +386,9 @@ static void name_minority(struct hang *h, const uint32_t *sides, const size_t *c
 	for (uint32_t row = 0; row < h->s->ranks.n; row++)
 		if (sides[row] != NO_ID)
 			*vec_push(sides[row] == most ? &b->victims : &b->culprits) = row;
+	keep_the_odd(h, b);
+	if (!b->culprits.n)
+		breach_drop(h, h->breaches.n - 1);
 }
 
 /* In a pipeline each stage stands in a send or recv; who is still in an earlier part of the same

@@ -101,7 +101,7 @@ static enum cause cause_of_rank(const struct hang *h, const struct breach *b, ui
 		return CAUSE_DEAD_RANK;
 	if (b->ground == GROUND_ABSENT && h->n_untied && on_its_host(h, row, h->untied))
 		return h->untied->cause;
-	if (b->ground == GROUND_ABSENT && no_process(h, row))
+	if (b->ground == GROUND_ABSENT && !l->told && no_process(h, row))
 		return CAUSE_DEAD_RANK;
 	if (l->compile) {
 		*detail = "compile";
@@ -146,7 +146,7 @@ static bool all_have_come(const struct hang *h, const struct breach *b)
 	for (size_t i = 0; i < g->members.n; i++)
 		if (g->members.v[i].source == MEMBER_ABSENT)
 			return false;
-	return g->members_known && !h->s->folded;
+	return g->members_known && !h->s->unheard;
 }
 
 /* Errors of a port rose between two readings. */

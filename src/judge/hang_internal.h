@@ -34,6 +34,8 @@ struct rank_look {
 	bool busy_stack;	/* its stack is in something that is no collective */
 	struct failure *failed; /* NULL: no failure of its own */
 	bool echo;		/* it failed because a peer did, or was ended by its launcher */
+	bool told;		/* to dump, by another's watchdog: it lives */
+	bool not_gathered;	/* nothing was taken on its whole node when the others' was */
 	bool monitored;		/* its heartbeat monitor spoke: it lives, its watchdog hangs */
 	bool left;		/* it said that it leaves */
 	const struct scene_saying *left_said;
@@ -99,7 +101,8 @@ struct hang {
 	bool monitors;		      /* heartbeat monitors spoke */
 	bool spins;		      /* all GPUs wait, and no step came for long */
 	bool assumed_hang;	      /* one recording: that it hangs is assumed */
-	struct row_list early;	      /* they say that their epoch is over, the others go on */
+	int64_t counts_ns;     /* between readings of ncclras that are equal; 0: one; -1: none */
+	struct row_list early; /* they say that their epoch is over, the others go on */
 	int64_t last_step, total_steps;
 	int64_t waited_ms;		    /* as the watchdogs state it; -1 */
 	bool peer_lost;			    /* somebody lost a peer, or its store */
@@ -169,6 +172,7 @@ void judge_freezes(struct hang *h, double min_impact);
 void write_tables(struct hang *h);
 
 /* hang_absent.c */
+void look_at_nodes(struct hang *h);
 void weigh_absence(struct hang *h);
 bool node_failed(const struct hang *h, uint32_t row); /* by the scheduler's words */
 void breach_drop(struct hang *h, size_t i);

@@ -177,6 +177,8 @@ static void look_at_farewells(struct hang *h)
 				h->look[y->row].left_said = y;
 			h->look[y->row].left = true;
 		}
+		if (y->s.kind == SAY_DUMP_SIGNAL && y->row != NO_ID)
+			h->look[y->row].told = true;
 		if (y->s.kind == SAY_HEARTBEAT && y->row != NO_ID)
 			h->look[y->row].monitored = true;
 		if (y->s.kind == SAY_TIMEOUT || y->s.kind == SAY_DUMP_SIGNAL ||
@@ -266,6 +268,7 @@ void look_at_ranks(struct hang *h)
 	look_at_topic(h, SAY_COMPILE, compile_of);
 	look_at_machines(h);
 	look_at_farewells(h);
+	look_at_nodes(h);
 	look_at_progress(h);
 	look_at_epochs(h);
 	look_at_power(h);

@@ -362,6 +362,93 @@ static void prove_group(struct hang *h, struct finding *f, uint32_t group)
 		prove_place(h, f, &there);
 }
 
+/* --- what NCCL's RAS counts --- */
+
+static const char *ras_state(const struct comm_count *c)
+{
+	return c->dead ? "taken for dead" : c->unresponsive ? "unresponsive" : "missing";
+}
+
+static void prove_unreached(struct hang *h, struct finding *f, const struct scene_count *c)
+{
+	const struct scene_count *old = c->before == NO_ID ? NULL : &h->s->counts.v[c->before];
+	bool worse = old && (old->c.missing || old->c.dead || old->c.unresponsive) &&
+		     strcmp(ras_state(&old->c), ras_state(&c->c)) && c->time_ns > old->time_ns;
+
+	if (!worse)
+		prove(h, f, "ncclras",
+		      report_printf(h->r, "%s is %s", hang_who(h, &c->row, 1), ras_state(&c->c)));
+	else
+		prove(h, f, "ncclras",
+		      report_printf(h->r, "%s is %s, and was %s %.0f s before",
+				    hang_who(h, &c->row, 1), ras_state(&c->c), ras_state(&old->c),
+				    (double)(c->time_ns - old->time_ns) / 1e9));
+}
+
+/* "all_gather 5120, all_reduce 903" */
+static const char *launched(struct hang *h, const struct comm_count *c)
+{
+	const char *text = "";
+
+	for (int op = 0; op < COMM_OPS; op++)
+		if (c->counts[op] > 0)
+			text = report_printf(h->r, "%s%s%s %" PRId64, text, *text ? ", " : "",
+					     comm_op_name((enum comm_op)op), c->counts[op]);
+	return *text ? text : "nothing";
+}
+
+/* Whether those who answer have launched alike, and any more since the reading before. */
+static void prove_launches(struct hang *h, struct finding *f, const struct breach *b)
+{
+	const struct scene_count *first = NULL;
+	VEC(uint32_t) alike = { 0 };
+
+	for (size_t i = 0; i < h->s->counts.n; i++) {
+		const struct scene_count *c = &h->s->counts.v[i];
+
+		if (c->of->witness != WITNESS_RAS || !c->latest || c->row == NO_ID ||
+		    c->c.missing || has_row(b->culprits.v, b->culprits.n, c->row) ||
+		    (first && c->group != first->group))
+			continue;
+		first = first ? first : c;
+		if (!memcmp(c->c.counts, first->c.counts, sizeof(c->c.counts)) &&
+		    (!alike.n || alike.v[alike.n - 1] != c->row)) /* given twice */
+			*vec_push(&alike) = c->row;
+	}
+	if (alike.n > 1)
+		prove(h, f, "ncclras",
+		      report_printf(h->r, "%s have launched alike: %s%s",
+				    hang_who(h, alike.v, alike.n), launched(h, &first->c),
+				    h->counts_ns <= 0 || h->goes_on
+					? ""
+					: report_printf(h->r, "; none more within %.0f s",
+							(double)h->counts_ns / 1e9)));
+	free(alike.v);
+}
+
+static void prove_counts(struct hang *h, struct finding *f, const struct breach *b)
+{
+	uint32_t told = NO_ID;
+	size_t n = 0;
+
+	for (size_t i = 0; i < h->s->counts.n && n < 8; i++) {
+		const struct scene_count *c = &h->s->counts.v[i];
+
+		if (c->of->witness != WITNESS_RAS || !c->latest || c->row == NO_ID ||
+		    c->row == told || !has_row(b->culprits.v, b->culprits.n, c->row))
+			continue;
+		told = c->row;
+		n++;
+		if (c->c.missing || c->c.dead || c->c.unresponsive)
+			prove_unreached(h, f, c);
+		else
+			prove(h, f, "ncclras",
+			      report_printf(h->r, "%s has launched %s", hang_who(h, &c->row, 1),
+					    launched(h, &c->c)));
+	}
+	prove_launches(h, f, b);
+}
+
 void prove_breach(struct hang *h, struct finding *f, const struct breach *b)
 {
 	for (size_t i = 1; i < b->groups.n && i < 12; i++)
@@ -374,6 +461,8 @@ void prove_breach(struct hang *h, struct finding *f, const struct breach *b)
 		prove_not_started(h, f, b);
 	for (size_t i = 0; i < b->culprits.n && i < 8; i++)
 		prove_rank(h, f, b, b->culprits.v[i]);
+	if (h->counts_ns >= 0 && b->ground == GROUND_REPORTED)
+		prove_counts(h, f, b);
 	prove_log(h, f, b);
 	if (b->ground == GROUND_STUCK || b->cause == CAUSE_NETWORK_ERROR)
 		prove_ports(h, f);

@@ -316,6 +316,18 @@ static void mark_skipped(const struct hang *h, struct side *sides, size_t n)
 	intern_done(&done);
 }
 
+/* In one place, and calling the same there. */
+static bool on_side(const struct hang *h, const struct side *side, const struct scene_rank *r,
+		    uint32_t signature)
+{
+	if (side->group != r->wait_group || side->seq != r->wait_seq)
+		return false;
+	if (side->signature == signature || side->signature == NO_ID || signature == NO_ID)
+		return true;
+	return signature_compare(&h->s->names, &h->s->signatures.v[side->signature],
+				 &h->s->signatures.v[signature]) == MISMATCH_NONE;
+}
+
 void odd_in_cycle(struct hang *h, struct breach *b, const uint32_t *rows, size_t n,
 		  const struct cycle *cycle)
 {
@@ -330,8 +342,7 @@ void odd_in_cycle(struct hang *h, struct breach *b, const uint32_t *rows, size_t
 		uint32_t signature = m ? m->wait.signature : NO_ID;
 		size_t at = 0;
 
-		while (at < n_sides &&
-		       (sides[at].group != r->wait_group || sides[at].seq != r->wait_seq))
+		while (at < n_sides && !on_side(h, &sides[at], r, signature))
 			at++;
 		if (at == n_sides) {
 			n_sides++;

@@ -134,6 +134,10 @@ static bool behind(const struct scene_member *m, const struct place *p, const st
 		return false;
 	if (h->s->ranks.v[m->row].cut)
 		return false;
+	/* that it was told to dump says that it lives, and its node's dumps were not fetched */
+	if (!with_unseen && m->source == MEMBER_ABSENT && h->look[m->row].told &&
+	    h->look[m->row].not_gathered)
+		return false;
 	/* lines that name no group are of several: their numbers cannot be compared */
 	if (g->name == NO_ID && g->desc == NO_ID && m->source == MEMBER_LOG)
 		return false;
@@ -157,17 +161,55 @@ static bool kept_elsewhere(const struct hang *h, const struct scene_member *m,
 	       first != p->group;
 }
 
+/* The same of a send or recv: the host of the peer has called its half, but the peer waits in what
+   it began before. */
+static bool peer_kept(const struct hang *h, const struct scene_member *peer, int64_t met_order)
+{
+	uint32_t first = h->s->ranks.v[peer->row].wait_group;
+
+	return first != NO_ID &&
+	       scene_member(&h->s->groups.v[first], peer->row)->wait.order < met_order;
+}
+
+/* Gloo records no send and receive: who has nothing pending may wait in one. Where all who came to
+   a place left their usual order to go there, those who have not come are no worse for it. */
+static bool may_wait_unseen(const struct hang *h, const struct scene_member *m, bool strayed)
+{
+	const struct scene_rank *r = &h->s->ranks.v[m->row];
+
+	return strayed && h->s->gloo && m->source == MEMBER_DUMP && r->wait_group == NO_ID &&
+	       !h->look[m->row].busy_stack;
+}
+
+static bool all_strayed(const struct hang *h, const struct place *p)
+{
+	const struct scene_group *g = &h->s->groups.v[p->group];
+	size_t waiting = 0, strayed = 0, kept = 0;
+
+	for (size_t i = 0; i < g->members.n; i++) {
+		const struct scene_member *m = &g->members.v[i];
+		bool here = counts_here(h, p->group, m) && m->wait.seq == p->seq;
+
+		waiting += here;
+		strayed += here && h->s->ranks.v[m->row].habit == HABIT_BROKEN;
+		kept +=
+		    kept_elsewhere(h, m, p) || (h->s->ranks.v[m->row].wait_group != NO_ID && !here);
+	}
+	return waiting && strayed == waiting && kept > waiting;
+}
+
 static void add_targets(struct hang *h, struct graph *g, struct place *p)
 {
 	const struct scene_group *group = &h->s->groups.v[p->group];
 	const struct scene_conflict *c = conflict_at(group, p->seq, p->place);
+	bool strayed = h->s->gloo && !p->p2p && all_strayed(h, p);
 
 	p->first_to = (uint32_t)g->to.n;
 	if (p->p2p) {
 		const struct scene_member *m = &group->members.v[p->waiter];
 		const struct scene_member *peer = peer_of(h->s, group, &m->wait);
 
-		if (peer && !m->met)
+		if (peer && (!m->met || peer_kept(h, peer, m->met_order)))
 			*vec_push(&g->to) = peer->row;
 		p->n_to = (uint32_t)g->to.n - p->first_to;
 		return;
@@ -176,6 +218,8 @@ static void add_targets(struct hang *h, struct graph *g, struct place *p)
 		const struct scene_member *m = &group->members.v[i];
 		uint32_t side = side_of(c, m->row);
 
+		if (may_wait_unseen(h, m, strayed))
+			continue;
 		if (behind(m, p, h, g->with_unseen) || kept_elsewhere(h, m, p) ||
 		    (p->side != NO_ID && side != NO_ID && side != p->side && !c->finished))
 			*vec_push(&g->to) = m->row;

@@ -450,15 +450,19 @@ static void write_finding(struct hang *h, const struct breach *b)
 	finding_set_id(f, h->r->job);
 }
 
-static const char *what_is_assumed(const struct hang *h)
+static const char *what_is_assumed(struct hang *h)
 {
 	if (h->s->n_dumps)
 		return "that it hangs: one recording cannot tell a hang from a slow step, but "
 		       "dumps are "
 		       "written on a time-out, somebody is behind, and nothing shows progress";
-	if (h->s->counts.n)
-		return "that it hangs: ncclras was asked once, and counts that differ may still "
-		       "move";
+	if (!h->counts_ns)
+		return "that it hangs: ncclras was asked once, and counts may still move";
+	if (h->counts_ns > 0)
+		return report_printf(h->r,
+				     "that it hangs: ncclras was asked twice within %.0f s, and "
+				     "counts may still move",
+				     (double)h->counts_ns / 1e9);
 	return "that it hangs: what was given is of one moment, and cannot tell a hang from a slow "
 	       "step";
 }
@@ -512,6 +516,10 @@ void write_findings(struct hang *h)
 		}
 	for (size_t i = 0; i < h->s->said.n; i++)
 		*vec_push(&h->r->assumed) = report_printf(h->r, "%s", h->s->said.v[i]);
+	if (h->s->cut_off)
+		*vec_push(&h->r->missing) =
+		    "the end of the log: it breaks off amid the lines of its watchdogs, and who is "
+		    "silent in it may have timed out later";
 	if (h->s->folded)
 		*vec_push(&h->r->missing) =
 		    "the log folds equal lines of different ranks (Ray): that a "

@@ -182,8 +182,10 @@ struct entry {
 	double spent_ns; /* the same steps as replayed with the fault */
 	double extra_ns; /* pipeline-imbalance: saved if what one stage has more were not there */
 	uint32_t windows;
-	double unsteady;     /* how much the excess varies over its steps, against its middle */
-	bool doubt_half;     /* about half of the peers are slow and there is no past */
+	double drift;	 /* share of base_ns that the excess grows by each step; 0: it does not */
+	double lately;	 /* excess over base_ns in the last third, where it grows */
+	double unsteady; /* how much the excess varies over its steps, against its middle */
+	bool doubt_half; /* about half of the peers are slow and there is no past */
 	VEC(uint32_t) units; /* comm-link: what is slow */
 	double ratio;	     /* and by how much, against its like .. */
 	bool by_past;	     /* .. or against what they took before */

@@ -18,6 +18,8 @@
 #define UNSTEADY       0.2  /* how much the excess of a slow machine may vary */
 #define UNSTEADY_CPU   0.5  /* the same where CPUs are shared */
 #define STANDS_STEPS   8u   /* in a row, on the mean, ..*/
+#define STANDS_LEAST   3.0  /* .. at least so far out in a step, .. */
+#define STANDS_SUM     20.0 /* .. and so far in all of them together, or .. */
 #define STANDS_SIGMAS  5.0  /* .. so far out: a machine's, whatever else varies */
 #define NOISY	       0.08 /* of the work, as noise: machines do not vary so much, work does */
 #define NOISY_CPU      0.4
@@ -118,7 +120,9 @@ static bool stands_out(const struct judge *j, const struct entry *e)
 	unsteady = sqrt(fmax(0, e->unsteady * e->unsteady - noise * noise));
 	return e->n_on >= STANDS_STEPS * MAX(e->windows, 1u) &&
 	       unsteady <= (j->job->cpu_job ? UNSTEADY_CPU : UNSTEADY) &&
-	       e->mean_ns > STANDS_SIGMAS * sigma;
+	       (e->mean_ns > STANDS_SIGMAS * sigma ||
+		(e->mean_ns > STANDS_LEAST * sigma &&
+		 e->mean_ns * sqrt(e->n_on) > STANDS_SUM * sigma));
 }
 
 /* Steps in which such a machine is slow say nothing of how work is spread. */

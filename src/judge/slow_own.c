@@ -22,6 +22,10 @@
 #define QUIET	     0.35  /* of changes between steps, .. */
 #define QUIET_SIGMAS 0.4538 /* .. which for normal noise lie below so many sigmas */
 #define BLIP	     0.1    /* of the longest window: a shorter one beside it is chance */
+#define DRIFT_STEPS  30u    /* or more, .. */
+#define DRIFT_SHARE  0.25   /* .. a good part of the growth in each half of them, .. */
+#define DRIFT_TIMES  1.4    /* .. to so much more than at first: it drifts */
+#define DIP	     0.2    /* of an entry's mean excess: still the same stretch */
 #define SAME_STEPS   0.5    /* Jaccard: rows that are slow at the same steps are one finding */
 
 struct deviations {
@@ -361,6 +365,24 @@ static void reach_back(const struct judge *j, struct entry *e)
 	}
 }
 
+/* One step in which the excess of an entry's rows dips is no end of a window. */
+static void fill_dips(const struct judge *j, struct entry *e)
+{
+	for (uint32_t t = 1; t + 1 < j->n_steps; t++) {
+		double sum = 0;
+		uint32_t n = 0;
+
+		if (e->on[t] || !e->on[t - 1] || !e->on[t + 1])
+			continue;
+		for (size_t i = 0; i < e->rows.n; i++)
+			if (judged(j, e->rows.v[i], t)) {
+				sum += own_excess(j, e->rows.v[i], t, (int)e->blame);
+				n++;
+			}
+		e->on[t] = n && sum / n > DIP * e->mean_ns;
+	}
+}
+
 /* Joins rows that are slow for the same reason at the same steps; the largest takes the others in.
  */
 static void join_entries(struct judge *j)
@@ -402,6 +424,7 @@ static void join_entries(struct judge *j)
 				e->on[t] = known && 2 * high >= known;
 		}
 		drop_blips(j, e->on);
+		fill_dips(j, e);
 		entry_measure(j, e);
 		e->cause = cause_of(e);
 		if (e->blame != BLAME_COMPUTE)
@@ -470,12 +493,14 @@ bool late_entry(struct judge *j, struct entry *ret)
 }
 
 /* How much the excess of an entry varies from step to step, against its own middle: a slow machine
-   is slow by the same factor each time, uneven work is not. 0 with fewer than three steps. */
+   is slow by the same factor each time, or by one that drifts, uneven work is not. 0 with fewer
+   than three steps. */
 static double unsteadiness(const struct judge *j, const struct entry *e)
 {
 	_cleanup_free_ double *x = xmalloc((j->n_steps + 1) * sizeof(*x));
+	_cleanup_free_ double *change = xmalloc((j->n_steps + 1) * sizeof(*change));
 	size_t n = 0;
-	double middle;
+	double middle, spread;
 
 	for (uint32_t t = 0; t < j->n_steps; t++) {
 		double over = 0, base = 0;
@@ -490,8 +515,44 @@ static double unsteadiness(const struct judge *j, const struct entry *e)
 	}
 	if (n < 3)
 		return 0;
+	for (size_t i = 1; i < n; i++)
+		change[i - 1] = fabs(x[i] - x[i - 1]);
 	middle = stats_median(x, n);
-	return stats_mad(x, n, middle) / fmax(middle, 1e-9);
+	spread = stats_mad(x, n, middle);
+	/* of two steps of the same noise: what a drift does not add to */
+	spread = fmin(spread, stats_median(change, n - 1) / M_SQRT2);
+	return spread / fmax(middle, 1e-9);
+}
+
+/* An excess that grows all the time that it lasts, to the end of what was given: by how much. */
+static void measure_drift(const struct judge *j, struct entry *e)
+{
+	_cleanup_free_ double *x = xmalloc((j->n_steps + 1) * sizeof(*x));
+	size_t n = 0, third;
+	double first, middle, last;
+
+	for (uint32_t t = 0; t < j->n_steps; t++) {
+		double over = 0, base = 0;
+
+		for (size_t i = 0; e->on[t] && i < e->rows.n; i++)
+			if (judged(j, e->rows.v[i], t)) {
+				over += own_excess(j, e->rows.v[i], t, (int)e->blame);
+				base += (double)ref_of(j, j->role[e->rows.v[i]], t)[e->blame];
+			}
+		if (base > 0)
+			x[n++] = over / base;
+	}
+	third = n / 3;
+	if (n < DRIFT_STEPS || e->blame != BLAME_COMPUTE || !e->on[j->n_steps - 1])
+		return;
+	last = stats_median(x + n - third, third);
+	middle = stats_median(x + third, n - 2 * third);
+	first = stats_median(x, third);
+	if (middle - first < DRIFT_SHARE * (last - first) ||
+	    last - middle < DRIFT_SHARE * (last - first) || last < DRIFT_TIMES * first)
+		return;
+	e->drift = (last - first) / (double)(n - third);
+	e->lately = last;
 }
 
 void own_entries(struct judge *j)
@@ -504,6 +565,8 @@ void own_entries(struct judge *j)
 		row_entries(j, row);
 	join_entries(j);
 	name_nodes(j);
-	for (size_t i = 0; i < j->entries.n; i++)
+	for (size_t i = 0; i < j->entries.n; i++) {
 		j->entries.v[i].unsteady = unsteadiness(j, &j->entries.v[i]);
+		measure_drift(j, &j->entries.v[i]);
+	}
 }

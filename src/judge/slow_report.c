@@ -10,6 +10,7 @@
 #include <math.h>
 
 #define RISK_RATIO	1.25 /* slower than its peers by this .. */
+#define RISK_DRIFT	0.1  /* .. or by so much and growing .. */
 #define STAGE_RATIO	1.3  /* a last stage with a head and a loss is heavier in any healthy job */
 #define RISK_STEPS	5u   /* .. for so many steps .. */
 #define RISK_STRENGTH	8.0  /* .. and so far clear of the noise */
@@ -125,7 +126,7 @@ static enum severity severity_of(const struct judge *j, const struct entry *e)
 	    enough)
 		return SEVERITY_FAULT;
 	if ((e->cause == CAUSE_COMPUTE_STRAGGLER || e->cause == CAUSE_COMM_LINK) && e->rows.n &&
-	    ratio >= RISK_RATIO && e->n_on >= RISK_STEPS &&
+	    (ratio >= RISK_RATIO || e->lately >= RISK_DRIFT) && e->n_on >= RISK_STEPS &&
 	    (e->cause == CAUSE_COMM_LINK || e->strength >= RISK_STRENGTH))
 		return SEVERITY_RISK;
 	return SEVERITY_NOTE;

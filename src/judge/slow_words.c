@@ -387,12 +387,16 @@ static void own_summary(const struct judge *j, struct report *r, struct finding 
 	peers = amount(r, expected);
 	switch (e->blame) {
 	case BLAME_COMPUTE:
-		f->summary =
-		    report_printf(r, "%s compute%s %s ms a step where %s peers need %s ms, %s%s",
-				  name, verb, mine, its, peers, at,
-				  e->cause == CAUSE_THROTTLING
-				      ? report_printf(r, " (%u separate windows)", e->windows)
-				      : "");
+		f->summary = report_printf(
+		    r, "%s compute%s %s ms a step where %s peers need %s ms, %s%s", name, verb,
+		    mine, its, peers, at,
+		    e->cause == CAUSE_THROTTLING
+			? report_printf(r, " (%u separate windows)", e->windows)
+		    : e->drift > 0 ? report_printf(r,
+						   ", and drifts: by %.2g %% a step, to %.0f %% "
+						   "above %s peers",
+						   100 * e->drift, 100 * e->lately, its)
+				   : "");
 		break;
 	case BLAME_DATA:
 		f->summary = report_printf(

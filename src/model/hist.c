@@ -13,11 +13,10 @@
 #include <stdatomic.h>
 
 #define HIST_BASE 1.04
-#define HIST_BINS 1120 /* 1.04^1114 is beyond 2^63 */
-#define MANTISSA  6
+#define MANTISSA  HIST_MANTISSA
 
-static uint64_t lower[HIST_BINS + 1];  /* smallest duration of each bin */
-static uint16_t guess[64 << MANTISSA]; /* by highest bit and the bits below it */
+uint64_t hist_lower[HIST_BINS + 1];
+uint16_t hist_guess[64 << MANTISSA];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static atomic_bool filled; /* spares the call once the tables are there */
 
@@ -28,7 +27,7 @@ static uint16_t bin_slow(uint64_t d)
 	while (hi - lo > 1) {
 		uint16_t mid = (uint16_t)((lo + hi) / 2);
 
-		if (lower[mid] <= d)
+		if (hist_lower[mid] <= d)
 			lo = mid;
 		else
 			hi = mid;
@@ -41,9 +40,9 @@ static void tables_fill(void)
 	for (unsigned b = 0; b <= HIST_BINS; b++) {
 		double v = ceil(pow(HIST_BASE, b));
 
-		lower[b] = v < 9.2e18 ? (uint64_t)v : UINT64_MAX;
+		hist_lower[b] = v < 9.2e18 ? (uint64_t)v : UINT64_MAX;
 	}
-	lower[0] = 0;
+	hist_lower[0] = 0;
 	/* Bins so narrow that no integer lies in them share a bound; the highest of them holds it.
 	 */
 	for (unsigned top = 0; top < 64; top++) {
@@ -52,29 +51,23 @@ static void tables_fill(void)
 				     (top >= MANTISSA ? (uint64_t)m << (top - MANTISSA)
 						      : (uint64_t)m >> (MANTISSA - top));
 
-			guess[(top << MANTISSA) | m] = bin_slow(d);
+			hist_guess[(top << MANTISSA) | m] = bin_slow(d);
 		}
 	}
 	atomic_store_explicit(&filled, true, memory_order_release);
 }
 
-uint16_t hist_bin_of(int64_t duration_ns)
+void hist_prepare(void)
 {
-	uint64_t d = (uint64_t)duration_ns;
-	unsigned top, m;
-	uint16_t b;
-
 	if (!atomic_load_explicit(&filled, memory_order_acquire))
 		pthread_once(&once, tables_fill);
-	if (duration_ns <= 1)
-		return 0;
-	top = 63u - (unsigned)__builtin_clzll(d);
-	m = (unsigned)(top >= MANTISSA ? d >> (top - MANTISSA) : d << (MANTISSA - top)) &
-	    ((1u << MANTISSA) - 1);
-	b = guess[(top << MANTISSA) | m];
-	while (lower[b + 1] <= d)
-		b++;
-	return b;
+}
+
+uint16_t hist_bin_of(int64_t duration_ns)
+{
+	hist_prepare();
+	return duration_ns > HIST_QUICK_NS ? bin_slow((uint64_t)duration_ns)
+					   : hist_bin_quick(duration_ns);
 }
 
 static double bin_low(uint16_t bin)

@@ -20,6 +20,29 @@ struct hist {
 };
 
 uint16_t hist_bin_of(int64_t duration_ns);
+
+/* The same without a call, once hist_prepare was called. */
+#define HIST_QUICK_NS ((int64_t)1 << 50)
+#define HIST_BINS     1120 /* 1.04^1114 is beyond 2^63 */
+#define HIST_MANTISSA 6
+extern uint64_t hist_lower[HIST_BINS + 1];	 /* smallest duration of each bin */
+extern uint16_t hist_guess[64 << HIST_MANTISSA]; /* by highest bit and the bits below it */
+void hist_prepare(void);
+static inline uint16_t hist_bin_quick(int64_t duration_ns)
+{
+	uint64_t d = (uint64_t)MAX(duration_ns, 1), bits;
+	double exact = (double)(int64_t)d; /* its exponent is the position of the highest bit */
+	uint16_t b;
+
+	if (duration_ns > HIST_QUICK_NS)
+		return hist_bin_of(duration_ns);
+	memcpy(&bits, &exact, sizeof(bits));
+	b = hist_guess[(bits >> (52 - HIST_MANTISSA)) - (1023u << HIST_MANTISSA)];
+	b = (uint16_t)(b + (hist_lower[b + 1] <= d)); /* a coin's toss: no branch */
+	while (hist_lower[b + 1] <= d)
+		b++;
+	return b;
+}
 double hist_bin_ns(uint16_t bin); /* the middle of a bin */
 double hist_mean_ns(const struct hist *h);
 double hist_quantile_ns(const struct hist *h, double q); /* q in 0..1; inside a bin by position */

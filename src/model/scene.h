@@ -36,7 +36,8 @@ struct scene_member {
 	uint32_t n_pending;
 	uint32_t last_signature; /* of the operation `enqueued`; NO_ID */
 	bool signalled;		 /* told to dump by another rank: had not timed out itself */
-	bool met; /* it waits in a send or recv, and the peer is in the other half of it */
+	bool met; /* it waits in a send or recv, and the peer has called the other half of it */
+	int64_t met_order; /* of that half among the peer's calls, as scene_op.order */
 };
 
 struct scene_side {
@@ -150,7 +151,9 @@ struct scene {
 	int64_t step_ns;	/* what a step took in the log that shows it; 0 */
 	int64_t recorded_ns;	/* newest time of the last recording; -1 */
 	bool folded;		/* a log leaves out equal lines of other ranks */
-	bool any;		/* there is evidence of where ranks stand */
+	bool cut_off;		/* one breaks off amid the lines of its watchdogs */
+	bool unheard; /* for either: that a rank is silent in logs does not tell that it was */
+	bool any;     /* there is evidence of where ranks stand */
 	VEC(const char *) said; /* for assumed: what was left out of it and why */
 };
 

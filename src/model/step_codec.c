@@ -7,6 +7,8 @@
  */
 #include "model/step.h"
 
+#include <endian.h>
+
 #define NAME_LIMIT (UINT32_MAX - 1)
 
 static void put_id(struct buf *out, uint32_t id)
@@ -59,6 +61,98 @@ static void *get_list(struct span *in, struct arena *arena, size_t size, uint32_
 	return arena_alloc(arena, n * size);
 }
 
+/*
+ * Where an element cannot reach beyond the end, however long its varints are, they are read without
+ * a look at the end each time, from a span of its own that stays in registers.
+ */
+#define VARINT_MOST 10
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* One of more than 8 bytes: what follows it; NULL: it does not end. */
+static __attribute__((noinline)) const uint8_t *varint_longest(const uint8_t *p, uint64_t *ret)
+{
+	uint64_t v = 0;
+
+	for (unsigned i = 0; i < VARINT_MOST; i++) {
+		v |= (uint64_t)(p[i] & 0x7f) << 7 * i;
+		if (!(p[i] & 0x80)) {
+			*ret = v;
+			return p + i + 1;
+		}
+	}
+	return NULL;
+}
+
+INLINE uint64_t varint_roomy(struct span *in)
+{
+	uint64_t word, more;
+	unsigned n;
+
+	memcpy(&word, in->p, sizeof(word));
+	word = le64toh(word);
+	more = ~word & 0x8080808080808080u; /* the first one ends it */
+	if (more & 0x80) {
+		in->p++;
+		return word & 0x7f;
+	}
+	if (!more) {
+		const uint8_t *next = varint_longest(in->p, &word);
+
+		in->bad |= !next;
+		in->p = next ? next : in->p + VARINT_MOST; /* never beyond the room */
+		return next ? word : 0;
+	}
+	n = (unsigned)__builtin_ctzll(more) / 8 + 1;
+	in->p += n;
+	word &= 0x7f7f7f7f7f7f7f7fu >> (64 - 8 * n);
+	word = (word & 0x007f007f007f007fu) | (word & 0x7f007f007f007f00u) >> 1;
+	word = (word & 0x00003fff00003fffu) | (word & 0x3fff00003fff0000u) >> 2;
+	return (word & 0x000000000fffffffu) | (word & 0x0fffffff00000000u) >> 4;
+}
+
+INLINE uint64_t take_varint(struct span *in, bool roomy)
+{
+	return roomy ? varint_roomy(in) : span_varint(in);
+}
+
+INLINE int64_t take_signed(struct span *in, bool roomy)
+{
+	uint64_t v = take_varint(in, roomy);
+
+	return (int64_t)(v >> 1) ^ -(int64_t)(v & 1);
+}
+
+INLINE uint32_t take_u32(struct span *in, bool roomy)
+{
+	uint64_t v = take_varint(in, roomy);
+
+	if (v > UINT32_MAX)
+		in->bad = true;
+	return (uint32_t)v;
+}
+
+INLINE uint32_t take_id(struct span *in, bool roomy)
+{
+	uint64_t v = take_varint(in, roomy);
+
+	if (v > NAME_LIMIT)
+		in->bad = true;
+	return v && v <= NAME_LIMIT ? (uint32_t)(v - 1) : NO_ID;
+}
+
+/* An element of at most `most` bytes by take(in, roomy, ...), which must be inlined. */
+#define TAKE(in, most, take, ...)                                                                  \
+	do {                                                                                       \
+		if (span_left(in) >= (most)) {                                                     \
+			struct span own = *(in);                                                   \
+			take(&own, true, __VA_ARGS__);                                             \
+			*(in) = own;                                                               \
+		} else {                                                                           \
+			take(in, false, __VA_ARGS__);                                              \
+		}                                                                                  \
+	} while (0)
+
 static void put_hist(struct buf *out, const struct hist *h)
 {
 	uint16_t last = 0;
@@ -71,6 +165,16 @@ static void put_hist(struct buf *out, const struct hist *h)
 	}
 }
 
+INLINE void take_bin(struct span *in, bool roomy, struct hist_bin *bin, uint16_t last, bool first)
+{
+	uint64_t step = take_varint(in, roomy);
+
+	if (step > UINT16_MAX || last + step > UINT16_MAX || (!first && !step))
+		in->bad = true;
+	bin->bin = (uint16_t)(last + step);
+	bin->count = take_u32(in, roomy);
+}
+
 static void get_hist(struct span *in, struct arena *arena, struct hist *h)
 {
 	uint16_t last = 0;
@@ -78,13 +182,8 @@ static void get_hist(struct span *in, struct arena *arena, struct hist *h)
 	h->bins = get_list(in, arena, sizeof(*h->bins), &h->n);
 	h->count = 0;
 	for (uint32_t i = 0; i < h->n && !in->bad; i++) {
-		uint64_t step = span_varint(in);
-
-		if (step > UINT16_MAX || last + step > UINT16_MAX || (i && !step))
-			in->bad = true;
-		last = (uint16_t)(last + step);
-		h->bins[i].bin = last;
-		h->bins[i].count = get_u32(in);
+		TAKE(in, 2 * VARINT_MOST, take_bin, &h->bins[i], last, !i);
+		last = h->bins[i].bin;
 		h->count += h->bins[i].count;
 	}
 }
@@ -110,25 +209,28 @@ static void put_phases(struct buf *out, const struct step *s)
 	}
 }
 
+INLINE void take_phase(struct span *in, bool roomy, struct step_phase *p, int64_t last)
+{
+	p->name = take_id(in, roomy);
+	p->count = take_u32(in, roomy);
+	p->first_start_ns = plus(take_signed(in, roomy), last);
+	p->last_end_ns = plus(take_signed(in, roomy), p->first_start_ns);
+	p->total_ns = take_signed(in, roomy);
+	p->longest_ns = take_signed(in, roomy);
+	if (p->count == 1)
+		p->longest_ns = plus(p->longest_ns, p->total_ns);
+	p->exposed_ns = take_signed(in, roomy);
+	p->gpu_ns = take_signed(in, roomy);
+}
+
 static void get_phases(struct span *in, struct arena *arena, struct step *s)
 {
 	int64_t last = 0;
 
 	s->phases = get_list(in, arena, sizeof(*s->phases), &s->n_phases);
 	for (uint32_t i = 0; i < s->n_phases && !in->bad; i++) {
-		struct step_phase *p = &s->phases[i];
-
-		p->name = get_id(in);
-		p->count = get_u32(in);
-		p->first_start_ns = plus(span_signed(in), last);
-		p->last_end_ns = plus(span_signed(in), p->first_start_ns);
-		p->total_ns = span_signed(in);
-		p->longest_ns = span_signed(in);
-		if (p->count == 1)
-			p->longest_ns = plus(p->longest_ns, p->total_ns);
-		p->exposed_ns = span_signed(in);
-		p->gpu_ns = span_signed(in);
-		last = p->first_start_ns;
+		TAKE(in, 8 * VARINT_MOST, take_phase, &s->phases[i], last);
+		last = s->phases[i].first_start_ns;
 	}
 }
 
@@ -147,20 +249,23 @@ static void put_kernels(struct buf *out, const struct step *s)
 	}
 }
 
+INLINE void take_kernel(struct span *in, bool roomy, struct step_kernel *k)
+{
+	k->name = take_id(in, roomy);
+	k->stream_class = take_u32(in, roomy);
+	k->count = take_u32(in, roomy);
+	k->sum_ns = take_signed(in, roomy);
+	k->max_ns = take_signed(in, roomy);
+	if (k->count == 1)
+		k->max_ns = plus(k->max_ns, k->sum_ns);
+}
+
 static void get_kernels(struct span *in, struct arena *arena, struct step *s)
 {
 	s->kernels = get_list(in, arena, sizeof(*s->kernels), &s->n_kernels);
 	for (uint32_t i = 0; i < s->n_kernels && !in->bad; i++) {
-		struct step_kernel *k = &s->kernels[i];
-
-		k->name = get_id(in);
-		k->stream_class = get_u32(in);
-		k->count = get_u32(in);
-		k->sum_ns = span_signed(in);
-		k->max_ns = span_signed(in);
-		if (k->count == 1)
-			k->max_ns = plus(k->max_ns, k->sum_ns);
-		get_hist(in, arena, &k->hist);
+		TAKE(in, 5 * VARINT_MOST, take_kernel, &s->kernels[i]);
+		get_hist(in, arena, &s->kernels[i].hist);
 	}
 }
 
@@ -183,28 +288,36 @@ static void put_comms(struct buf *out, const struct step *s)
 	}
 }
 
+INLINE void take_comm(struct span *in, bool roomy, struct step_comm *c)
+{
+	const uint8_t *hash;
+	uint64_t op;
+
+	c->group = take_id(in, roomy);
+	op = take_varint(in, roomy);
+	c->op = op < COMM_OPS ? (enum comm_op)op : COMM_OTHER;
+	c->count = take_u32(in, roomy);
+	c->first_seq = take_signed(in, roomy);
+	c->last_seq = plus(take_signed(in, roomy), c->first_seq);
+	c->bytes = take_varint(in, roomy);
+	c->sum_ns = take_signed(in, roomy);
+	c->min_ns = take_signed(in, roomy);
+	c->max_ns = take_signed(in, roomy);
+	if (roomy) {
+		memcpy(&c->order_hash, in->p, sizeof(c->order_hash));
+		in->p += sizeof(c->order_hash);
+		return;
+	}
+	hash = span_bytes(in, sizeof(c->order_hash));
+	if (hash)
+		memcpy(&c->order_hash, hash, sizeof(c->order_hash));
+}
+
 static void get_comms(struct span *in, struct arena *arena, struct step *s)
 {
 	s->comms = get_list(in, arena, sizeof(*s->comms), &s->n_comms);
-	for (uint32_t i = 0; i < s->n_comms && !in->bad; i++) {
-		struct step_comm *c = &s->comms[i];
-		const uint8_t *hash;
-		uint64_t op;
-
-		c->group = get_id(in);
-		op = span_varint(in);
-		c->op = op < COMM_OPS ? (enum comm_op)op : COMM_OTHER;
-		c->count = get_u32(in);
-		c->first_seq = span_signed(in);
-		c->last_seq = plus(span_signed(in), c->first_seq);
-		c->bytes = span_varint(in);
-		c->sum_ns = span_signed(in);
-		c->min_ns = span_signed(in);
-		c->max_ns = span_signed(in);
-		hash = span_bytes(in, sizeof(c->order_hash));
-		if (hash)
-			memcpy(&c->order_hash, hash, sizeof(c->order_hash));
-	}
+	for (uint32_t i = 0; i < s->n_comms && !in->bad; i++)
+		TAKE(in, 9 * VARINT_MOST + sizeof(uint64_t), take_comm, &s->comms[i]);
 }
 
 enum { COLL_SEQ = 1, COLL_PEER = 2, COLL_CALL = 4, COLL_NEED = 8, COLL_BYTES = 16 };
@@ -244,84 +357,99 @@ static void put_colls(struct buf *out, const struct step *s)
 	}
 }
 
+/* What each collective is less. */
+struct coll_base {
+	int64_t start, own, seq;
+};
+
+INLINE void take_coll(struct span *in, bool roomy, struct step_coll *c, struct coll_base *base)
+{
+	uint8_t has;
+
+	c->comm = take_u32(in, roomy);
+	has = roomy ? *in->p++ : span_u8(in);
+	c->start_ns = base->start = plus(take_signed(in, roomy), base->start);
+	c->end_ns = plus(take_signed(in, roomy), c->start_ns);
+	c->own_arrive_ns = base->own = plus(take_signed(in, roomy), base->own);
+	c->exposed_ns = take_signed(in, roomy);
+	c->seq = c->own_need_ns = -1;
+	c->peer = -1;
+	c->call_ns = INT64_MIN;
+	if (has & COLL_SEQ)
+		c->seq = base->seq = plus(take_signed(in, roomy), base->seq);
+	if (has & COLL_PEER) {
+		int64_t peer = take_signed(in, roomy);
+
+		if (peer < INT32_MIN || peer > INT32_MAX)
+			in->bad = true;
+		c->peer = (int32_t)peer;
+	}
+	if (has & COLL_CALL)
+		c->call_ns = minus(c->start_ns, take_signed(in, roomy));
+	if (has & COLL_NEED)
+		c->own_need_ns = plus(take_signed(in, roomy), c->own_arrive_ns);
+	if (has & COLL_BYTES)
+		c->bytes = take_varint(in, roomy);
+}
+
 static void get_colls(struct span *in, struct arena *arena, struct step *s)
 {
-	int64_t start = 0, own = 0, seq = 0;
+	struct coll_base base = { 0 };
 
 	s->colls = get_list(in, arena, sizeof(*s->colls), &s->n_colls);
 	for (uint32_t i = 0; i < s->n_colls && !in->bad; i++) {
-		struct step_coll *c = &s->colls[i];
-		uint8_t has;
-
-		c->comm = get_u32(in);
-		if (c->comm >= s->n_comms)
+		TAKE(in, 10 * VARINT_MOST + 1, take_coll, &s->colls[i], &base);
+		if (s->colls[i].comm >= s->n_comms)
 			in->bad = true;
-		has = span_u8(in);
-		c->start_ns = start = plus(span_signed(in), start);
-		c->end_ns = plus(span_signed(in), c->start_ns);
-		c->own_arrive_ns = own = plus(span_signed(in), own);
-		c->exposed_ns = span_signed(in);
-		c->seq = c->own_need_ns = -1;
-		c->peer = -1;
-		c->call_ns = INT64_MIN;
-		if (has & COLL_SEQ)
-			c->seq = seq = plus(span_signed(in), seq);
-		if (has & COLL_PEER) {
-			int64_t peer = span_signed(in);
-
-			if (peer < INT32_MIN || peer > INT32_MAX)
-				in->bad = true;
-			c->peer = (int32_t)peer;
-		}
-		if (has & COLL_CALL)
-			c->call_ns = minus(c->start_ns, span_signed(in));
-		if (has & COLL_NEED)
-			c->own_need_ns = plus(span_signed(in), c->own_arrive_ns);
-		if (has & COLL_BYTES)
-			c->bytes = span_varint(in);
 	}
 }
 
-/* The plain times of a step in the order in which they lie in the record. New ones go to the end of
-   the record, not here. */
-static int64_t *step_times(struct step *s, size_t i)
-{
-	int64_t *const fixed[] = {
-		&s->start_ns,
-		&s->mark_ns,
-		&s->wall_ns,
-		&s->own_ns,
-		&s->longest_stall_ns,
-		&s->longest_stall_at_ns,
-		&s->compute_ns,
-		&s->comm_ns,
-		&s->copy_ns,
-		&s->comm_exposed_ns,
-		&s->launch_delay_p50_ns,
-		&s->launch_delay_p99_ns,
-		&s->gc_ns,
-		&s->data_wait_ns,
-		&s->sync_ns,
-	};
+/* The plain times of a step in the order in which they lie in the record, in front of the parts of
+   its own time. New ones go to the end of the record, not here. */
+static const size_t times[] = {
+	offsetof(struct step, start_ns),
+	offsetof(struct step, mark_ns),
+	offsetof(struct step, wall_ns),
+	offsetof(struct step, own_ns),
+	offsetof(struct step, longest_stall_ns),
+	offsetof(struct step, longest_stall_at_ns),
+	offsetof(struct step, compute_ns),
+	offsetof(struct step, comm_ns),
+	offsetof(struct step, copy_ns),
+	offsetof(struct step, comm_exposed_ns),
+	offsetof(struct step, launch_delay_p50_ns),
+	offsetof(struct step, launch_delay_p99_ns),
+	offsetof(struct step, gc_ns),
+	offsetof(struct step, data_wait_ns),
+	offsetof(struct step, sync_ns),
+};
 
-	if (i < ARRAY_SIZE(fixed))
-		return fixed[i];
-	i -= ARRAY_SIZE(fixed);
-	if (i < OWN_PARTS)
-		return &s->own[i];
-	i -= OWN_PARTS;
-	return i < HOST_DETAILS ? &s->host_detail_ns[i] : NULL;
+static void put_times(struct buf *out, const struct step *s)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(times); i++)
+		buf_put_signed(out, *(const int64_t *)((const char *)s + times[i]));
+	for (size_t i = 0; i < OWN_PARTS; i++)
+		buf_put_signed(out, s->own[i]);
+	for (size_t i = 0; i < HOST_DETAILS; i++)
+		buf_put_signed(out, s->host_detail_ns[i]);
+}
+
+INLINE void take_times(struct span *in, bool roomy, struct step *s)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(times); i++)
+		*(int64_t *)((char *)s + times[i]) = take_signed(in, roomy);
+	for (size_t i = 0; i < OWN_PARTS; i++)
+		s->own[i] = take_signed(in, roomy);
+	for (size_t i = 0; i < HOST_DETAILS; i++)
+		s->host_detail_ns[i] = take_signed(in, roomy);
 }
 
 void step_encode(struct buf *out, const struct step *step)
 {
-	struct step copy = *step;
-
 	buf_put_varint(out, step->number);
 	buf_put_varint(out, step->rank_row);
 	buf_put_varint(out, step->flags);
-	for (size_t i = 0; step_times(&copy, i); i++)
-		buf_put_signed(out, *step_times(&copy, i));
+	put_times(out, step);
 	put_id(out, step->host_what);
 	buf_put_varint(out, step->tokens);
 	buf_put_varint(out, step->dropped);
@@ -338,8 +466,7 @@ int step_decode(struct span *in, struct arena *arena, struct step *ret, struct e
 	s.number = span_varint(in);
 	s.rank_row = get_u32(in);
 	s.flags = get_u32(in);
-	for (size_t i = 0; step_times(&s, i); i++)
-		*step_times(&s, i) = span_signed(in);
+	TAKE(in, (ARRAY_SIZE(times) + OWN_PARTS + HOST_DETAILS) * VARINT_MOST, take_times, &s);
 	s.host_what = get_id(in);
 	s.tokens = span_varint(in);
 	s.dropped = span_varint(in);

@@ -103,6 +103,10 @@ struct testimony *testimony_free(struct testimony *t)
 	if (!t)
 		return NULL;
 	testimony_strip(t);
+	for (size_t i = 0; i < t->progress.n; i++) {
+		free(t->progress.v[i].gaps);
+		free(t->progress.v[i].stalls);
+	}
 	table_done(t->counts);
 	table_done(t->sayings);
 	table_done(t->progress);
@@ -363,8 +367,17 @@ static bool progress_row_equal(const struct testimony *t, uint32_t row, const vo
 
 static struct log_progress *progress_of(struct testimony *t, int64_t rank)
 {
-	uint32_t *slot = index_slot(t, &t->by_rank, hash_mix(0, (uint64_t)rank), progress_row_hash,
-				    progress_row_equal, &rank);
+	uint32_t *slot;
+
+	/* mostly the same rank again, or the one that came behind it before */
+	for (uint32_t row = t->progress_last; row < t->progress.n && row < t->progress_last + 2;
+	     row++)
+		if (t->progress.v[row].rank == rank) {
+			t->progress_last = row;
+			return &t->progress.v[row];
+		}
+	slot = index_slot(t, &t->by_rank, hash_mix(0, (uint64_t)rank), progress_row_hash,
+			  progress_row_equal, &rank);
 
 	if (!*slot) {
 		*vec_push(&t->progress) = (struct log_progress){
@@ -378,7 +391,6 @@ static struct log_progress *progress_of(struct testimony *t, int64_t rank)
 			.epoch_steps = -1,
 			.first_ns = -1,
 			.last_ns = -1,
-			.stride = 1,
 			.last_step_ms = NAN,
 			.last_tokens_per_s = NAN,
 			.last_loss = NAN,
@@ -386,7 +398,14 @@ static struct log_progress *progress_of(struct testimony *t, int64_t rank)
 		*slot = (uint32_t)t->progress.n;
 		t->by_rank.n++;
 	}
+	t->progress_last = *slot - 1;
 	return &t->progress.v[*slot - 1];
+}
+
+/* Room for one more behind n: it doubles when n is its size, a power of two. */
+static void *row_room(void *v, uint32_t n, size_t size)
+{
+	return n & (n - 1) ? v : xrealloc(v, (n ? 2 * n : 1) * size);
 }
 
 static void progress_gap(struct log_progress *p, int64_t step, double ms)
@@ -397,24 +416,12 @@ static void progress_gap(struct log_progress *p, int64_t step, double ms)
 		at--;
 	if (at >= PROGRESS_GAPS)
 		return;
-	if (p->n_gaps < PROGRESS_GAPS)
+	if (p->n_gaps < PROGRESS_GAPS) {
+		p->gaps = row_room(p->gaps, p->n_gaps, sizeof(*p->gaps));
 		p->n_gaps++;
+	}
 	memmove(&p->gaps[at + 1], &p->gaps[at], (p->n_gaps - 1 - at) * sizeof(p->gaps[0]));
 	p->gaps[at] = (struct log_gap){ step, ms };
-}
-
-static void progress_time(struct log_progress *p, int64_t step, double ms)
-{
-	progress_gap(p, step, ms);
-	if (p->lines % p->stride)
-		return;
-	if (p->n_step_ms == PROGRESS_TIMES) {
-		for (uint32_t i = 0; i < PROGRESS_TIMES / 2; i++)
-			p->step_ms[i] = p->step_ms[2 * i + 1];
-		p->n_step_ms = PROGRESS_TIMES / 2;
-		p->stride *= 2;
-	}
-	p->step_ms[p->n_step_ms++] = ms;
 }
 
 /* --- where the job stood still and went on --- */
@@ -430,14 +437,15 @@ static void progress_time(struct log_progress *p, int64_t step, double ms)
 /* Up where the line took longer, down where it took less: near the median of what came lately. */
 static void progress_usual(struct log_progress *p, double ms)
 {
-	double step = 1 + fmax(USUAL_STEP, 1.0 / (double)(p->timed + 1));
+	double first = p->timed < 64 ? 1.0 / (double)(p->timed + 1) : 0; /* beyond it is less */
+	double step = 1 + MAX(USUAL_STEP, first), up = p->usual_ms * step;
 
 	if (!p->timed++)
 		p->usual_ms = ms;
 	else if (ms > p->usual_ms)
-		p->usual_ms = fmin(ms, fmax(p->usual_ms * step, 1));
+		p->usual_ms = MIN(ms, MAX(up, 1.0));
 	else
-		p->usual_ms = fmax(ms, p->usual_ms / step);
+		p->usual_ms = MAX(ms, p->usual_ms / step);
 }
 
 static void progress_line_steps(struct log_progress *p, int64_t steps)
@@ -493,6 +501,7 @@ static void progress_stall(struct log_progress *p, const struct progress_line *l
 	if (!p->stall_run++) {
 		if (p->n_stalls == PROGRESS_STALLS)
 			stalls_thin(p);
+		p->stalls = row_room(p->stalls, p->n_stalls, sizeof(*p->stalls));
 		p->stalls[p->n_stalls++] = (struct log_stall){ l->step, l->time_ns, extra };
 		p->stalls_seen++;
 		return;
@@ -526,6 +535,12 @@ static void progress_walk(struct log_progress *p, const struct progress_line *l,
 	    p, l, stamps ? (double)(l->time_ns - p->last_ns) / 1e6 : l->step_ms * (double)steps);
 }
 
+static void progress_more(struct log_progress *p, double tokens_per_s, double loss)
+{
+	p->last_tokens_per_s = isnan(tokens_per_s) ? p->last_tokens_per_s : tokens_per_s;
+	p->last_loss = isnan(loss) ? p->last_loss : loss;
+}
+
 void testimony_progress(struct testimony *t, const struct progress_line *l)
 {
 	struct log_progress *p = progress_of(t, l->rank);
@@ -536,7 +551,7 @@ void testimony_progress(struct testimony *t, const struct progress_line *l)
 	    l->time_ns >= p->last_ns)
 		ms = (double)(l->time_ns - p->last_ns) / 1e6 / (double)steps;
 	if (!isnan(ms))
-		progress_time(p, l->step, ms);
+		progress_gap(p, l->step, ms);
 	progress_walk(p, l, steps);
 	p->restarts += steps < 0;
 	if (p->first_step < 0) {
@@ -555,10 +570,14 @@ void testimony_progress(struct testimony *t, const struct progress_line *l)
 	}
 	p->last_ns = l->time_ns >= 0 ? l->time_ns : p->last_ns;
 	p->last_step_ms = isnan(ms) ? p->last_step_ms : ms;
-	p->last_tokens_per_s = isnan(l->tokens_per_s) ? p->last_tokens_per_s : l->tokens_per_s;
-	p->last_loss = isnan(l->loss) ? p->last_loss : l->loss;
+	progress_more(p, l->tokens_per_s, l->loss);
 	p->last_line = l->line;
 	p->lines++;
+}
+
+void testimony_progress_more(struct testimony *t, int64_t rank, double tokens_per_s, double loss)
+{
+	progress_more(progress_of(t, rank), tokens_per_s, loss);
 }
 
 /* --- power and counters --- */

@@ -111,7 +111,7 @@ enum saying_kind {
 	SAY_NODE_FAILED, /* host is gone, says the scheduler */
 	/* life */
 	SAY_HELLO,	/* rank announces itself: host, pid, gpu, value: world size */
-	SAY_RESTART,	/* the launcher starts the workers again */
+	SAY_RESTART,	/* the launcher starts the workers again; value 1: it is itself a new one */
 	SAY_SAVE_BEGIN, /* rank (or all) begins a checkpoint; value: its step */
 	SAY_SAVE_END,	/* value: step, duration_ns if said */
 	SAY_EPOCH_END,	/* also "end of data" */
@@ -127,6 +127,7 @@ enum saying_kind {
 	SAY_EVENT,  /* the monitoring's words (--events) */
 	SAY_KINDS
 };
+#define RESTART_OF_ALL 1
 const char *saying_name(enum saying_kind k);
 
 struct saying {
@@ -151,8 +152,8 @@ struct saying {
 };
 #define SAYING_TEXT_MAX 240u
 
-/* Steps that a log shows, by rank (-1: lines that name none). */
-#define PROGRESS_TIMES	64u
+/* Steps that a log shows, by rank (-1: lines that name none): a few hundred bytes a rank, more only
+   for one that stands still again and again. What is pointed to is the testimony's. */
 #define PROGRESS_GAPS	8u
 #define PROGRESS_STALLS 24u
 struct log_progress {
@@ -163,19 +164,15 @@ struct log_progress {
 	uint64_t lines, line, last_line; /* how many, the first, the last */
 	uint64_t restarts;		 /* times the step went back */
 	int64_t first_ns, last_ns;	 /* stamps of the first and last line */
-	double
-	    step_ms[PROGRESS_TIMES]; /* step times as printed, else from stamps; thinned evenly */
-	uint32_t n_step_ms, stride;
-	double last_step_ms, last_tokens_per_s, last_loss; /* NAN */
+	double last_step_ms, last_tokens_per_s, last_loss; /* NAN; as printed, else from stamps */
 	struct log_gap {
 		int64_t step; /* the step that took long */
 		double ms;
-	} gaps[PROGRESS_GAPS]; /* the longest, longest first */
-	uint32_t n_gaps;
+	} * gaps; /* the longest, longest first; PROGRESS_GAPS at most */
 	/* What passes between one line and the next: by stamps where both have one, else by the
 	   step time as printed. */
 	int64_t line_steps; /* steps between lines, mostly; 0 */
-	uint32_t line_votes;
+	uint32_t line_votes, n_gaps;
 	double usual_ms;	      /* about the median */
 	uint64_t timed;		      /* how many */
 	bool stamped;		      /* the last was told by stamps */
@@ -187,7 +184,7 @@ struct log_progress {
 		int64_t step;	 /* of the line behind it */
 		int64_t time_ns; /* of that line */
 		double ms;	 /* beyond the usual */
-	} stalls[PROGRESS_STALLS];
+	} * stalls;		 /* PROGRESS_STALLS at most */
 	uint32_t n_stalls, stall_run;
 	uint64_t stalls_seen;
 };
@@ -260,6 +257,7 @@ struct testimony {
 	int64_t world_size;
 	int64_t time_ns; /* of the evidence as the file states it; -1 */
 	int64_t steps;	 /* how often the file showed a step beyond those before it */
+	bool broken_off; /* text that ends amid a line */
 	bool present; /* that there is such a file says something: an empty dump, its rank lived */
 	int32_t version_major, version_minor;
 	VEC(struct signature) signatures;
@@ -280,6 +278,7 @@ struct testimony {
 		uint32_t *slots; /* row + 1 */
 		uint32_t mask, n;
 	} by_signature, by_group, by_saying, by_rank, by_gpu, by_counter;
+	uint32_t progress_last; /* the row of it that was looked up last */
 };
 #define TESTIMONY_SAYINGS_MAX 262144u
 #define TESTIMONY_STACKS_MAX  131072u
@@ -309,6 +308,8 @@ struct progress_line {
 };
 struct progress_line progress_line_unknown(void);
 void testimony_progress(struct testimony *t, const struct progress_line *l);
+/* What the last line of this rank also says; NAN: nothing. */
+void testimony_progress_more(struct testimony *t, int64_t rank, double tokens_per_s, double loss);
 /* The series of a GPU, new if need be: by host and index, or uuid; NULL beyond the limit. */
 struct gpu_series *testimony_gpu(struct testimony *t, uint32_t host, int64_t index, uint32_t uuid);
 struct gpu_sample gpu_sample_unknown(void);

@@ -4,138 +4,20 @@
  *
  * A log is gigabytes of which a few lines matter, and which ones is told by their words. So the
  * text is not cut into lines first: one pass over 64 bytes at a time marks where words begin, and
- * the first four letters of each word are looked up in a small table of all anchors. Only where
- * one stands is the line around it found, freed of colours and prefixes, and parsed. The memory is
- * constant: a window, and tables with named limits.
+ * the first eight letters of each word are looked up in a small table of all anchors. Only where
+ * one stands is the line around it found, freed of colours and prefixes, and parsed. Lines that
+ * differ from known ones in digits only are not even looked at so closely (log_alike.c). The memory
+ * is constant: a window, and tables with named limits.
  *
  * Invariant: the result does not depend on how the bytes come in, in pieces of whatever size.
  */
 #include "read/log.h"
 
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
-
+#include "read/log_bytes.h"
 #include "read/log_internal.h"
+#include "read/log_words.h"
 
 #define LOG_WINDOW ((size_t)256 << 10)
-#define WORD_BITS  12u
-#define WORDS_MAX  1024u
-
-/* --- words --- */
-
-/* The anchors by the hash of their first four letters. */
-struct log_words {
-	uint16_t first[1u << WORD_BITS]; /* row + 1 of the chain */
-	struct word_row {
-		uint64_t key, mask; /* the first eight letters, or as many as it has */
-		const struct log_anchor *anchor;
-		uint16_t len, next; /* row + 1 */
-	} rows[WORDS_MAX];
-	unsigned n;
-};
-
-/* Four bytes without the bit that tells cases apart. */
-static inline uint32_t word_key(const char *p)
-{
-	uint32_t w;
-
-	memcpy(&w, p, sizeof(w));
-	return w | 0x20202020u;
-}
-
-static inline uint32_t word_hash(uint32_t key)
-{
-	return key * 0x9e3779b1u >> (32 - WORD_BITS);
-}
-
-#define CASE_8 0x2020202020202020ull
-
-static inline uint64_t word_key_8(const char *p)
-{
-	uint64_t w;
-
-	memcpy(&w, p, sizeof(w));
-	return w | CASE_8;
-}
-
-static void words_add(struct log_words *w, const struct log_anchor *anchors)
-{
-	for (; anchors->word; anchors++) {
-		size_t len = strlen(anchors->word);
-		uint16_t *first = &w->first[word_hash(word_key(anchors->word))];
-		struct word_row *row = &w->rows[w->n];
-		char word[8] = { 0 }, mask[8] = { 0 };
-
-		if (w->n == WORDS_MAX)
-			return;
-		memcpy(word, anchors->word, MIN(len, sizeof(word)));
-		memset(mask, 0xff, MIN(len, sizeof(mask)));
-		memcpy(&row->mask, mask, sizeof(mask));
-		row->key = word_key_8(word) & row->mask;
-		row->anchor = anchors;
-		row->len = (uint16_t)len;
-		while (*first)
-			first = &w->rows[*first - 1].next;
-		*first = (uint16_t)++w->n;
-	}
-}
-
-/* The first row from `row` on whose word may stand at `at`; 0 if none does. */
-static inline uint16_t word_row_at(const struct log_words *w, uint16_t row, const char *at)
-{
-	uint64_t key = word_key_8(at);
-
-	while (row && (key & w->rows[row - 1].mask) != w->rows[row - 1].key)
-		row = w->rows[row - 1].next;
-	return row;
-}
-
-/* Where a word stands in two lists, the first of them is asked first. */
-static struct log_words *words_new(void)
-{
-	static const struct log_anchor *const lists[] = {
-		log_inner_anchors, log_save_anchors,   log_train_anchors, log_host_anchors,
-		log_crash_anchors, log_launch_anchors, log_nccl_anchors,  log_c10d_anchors,
-	};
-	struct log_words *w = xcalloc(1, sizeof(*w));
-
-	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
-		words_add(w, lists[i]);
-	return w;
-}
-
-static inline char lower(char c)
-{
-	return (char)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
-}
-
-/* Does the word stand at p? A line's end stops it: no anchor holds one. */
-static bool word_stands(const char *p, const char *word, size_t len)
-{
-	for (size_t i = 0; i < len; i++)
-		if (lower(p[i]) != word[i])
-			return false;
-	return true;
-}
-
-unsigned log_known_words(const struct log *g, const char *p, const char *end)
-{
-	const struct log_words *w = g->words;
-	unsigned n = 0;
-
-	for (bool letter = false; p < end; p++) {
-		bool was = letter;
-		uint16_t row;
-
-		letter = is_alpha(*p);
-		if (!letter || was)
-			continue;
-		row = word_row_at(w, w->first[word_hash(word_key(p))], p);
-		n += row && word_stands(p, w->rows[row - 1].anchor->word, w->rows[row - 1].len);
-	}
-	return n;
-}
 
 /* --- a line and its words --- */
 
@@ -173,6 +55,8 @@ static void strip_colours(struct log *g, struct log_line *l, const char **at)
 static void line_begin(struct log *g, struct log_line *l, const char *start, const char *end,
 		       uint64_t number, const char **at)
 {
+	const char *eol = end;
+
 	if ((size_t)(end - start) > LOG_LINE_MAX)
 		end = start + LOG_LINE_MAX;
 	while (end > start && (end[-1] == ' ' || end[-1] == '\0'))
@@ -180,6 +64,7 @@ static void line_begin(struct log *g, struct log_line *l, const char *start, con
 	*l = (struct log_line){
 		.start = start,
 		.end = end,
+		.eol = eol,
 		.number = number,
 		.rank = -1,
 		.local_rank = -1,
@@ -280,8 +165,9 @@ static bool line_visit(struct log *g, const char *start, const char *end, uint64
 	for (; row; row = word_row_at(w, w->rows[row - 1].next, at)) {
 		const struct log_anchor *a = w->rows[row - 1].anchor;
 		const char *here = at;
+		enum log_took took;
 
-		if (!word_stands(at, a->word, w->rows[row - 1].len))
+		if (!log_word_stands(at, a->word, w->rows[row - 1].len))
 			continue;
 		if (!begun && (size_t)(at - start) >= LOG_LINE_MAX)
 			return false;
@@ -294,10 +180,14 @@ static bool line_visit(struct log *g, const char *start, const char *end, uint64
 		begun = true;
 		if (at >= l.end) /* in what was taken off as folded */
 			return false;
-		if (a->fn(g, &l, at, a) == LOG_TOOK) {
+		took = a->fn(g, &l, at, a);
+		if (took == LOG_AGAIN && !l.told)
+			log_alike_again(g, &l);
+		if (took == LOG_AGAIN || took == LOG_TOOK) {
 			g->line_start = NULL;
 			return true;
 		}
+		l.told = l.told || took == LOG_GO_ON;
 		g->line = l;
 		g->line_start = start;
 		g->line_end = end;
@@ -311,98 +201,6 @@ static bool log_waits(const struct log *g)
 }
 
 /* --- the pass over the text --- */
-
-struct masks {
-	uint64_t letter, em, digit; /* em: m, that ends a colour; digit: or [ */
-	uint64_t lf, end;	    /* end: LF or CR */
-};
-
-#ifdef __SSE2__
-static inline uint64_t join(__m128i a, __m128i b, __m128i c, __m128i d)
-{
-	return (uint64_t)(unsigned)_mm_movemask_epi8(a) |
-	       (uint64_t)(unsigned)_mm_movemask_epi8(b) << 16 |
-	       (uint64_t)(unsigned)_mm_movemask_epi8(c) << 32 |
-	       (uint64_t)(unsigned)_mm_movemask_epi8(d) << 48;
-}
-
-/* Bytes in low..low+n-1: as signed numbers, those that are small once low is moved to the bottom.
- */
-static inline __m128i in_range(__m128i v, char low, int n)
-{
-	return _mm_cmplt_epi8(_mm_add_epi8(v, _mm_set1_epi8((char)(-128 - low))),
-			      _mm_set1_epi8((char)(-128 + n)));
-}
-
-static inline __m128i letters_in(__m128i v)
-{
-	return in_range(_mm_or_si128(v, _mm_set1_epi8(0x20)), 'a', 26);
-}
-
-static inline __m128i digits_in(__m128i v)
-{
-	return _mm_or_si128(in_range(v, '0', 10), _mm_cmpeq_epi8(v, _mm_set1_epi8('[')));
-}
-
-static inline __m128i is_byte(__m128i v, char c)
-{
-	return _mm_cmpeq_epi8(v, _mm_set1_epi8(c));
-}
-
-static inline struct masks masks_of(const char *p)
-{
-	__m128i a = _mm_loadu_si128((const __m128i *)(const void *)p);
-	__m128i b = _mm_loadu_si128((const __m128i *)(const void *)(p + 16));
-	__m128i c = _mm_loadu_si128((const __m128i *)(const void *)(p + 32));
-	__m128i d = _mm_loadu_si128((const __m128i *)(const void *)(p + 48));
-	struct masks m = {
-		.letter = join(letters_in(a), letters_in(b), letters_in(c), letters_in(d)),
-		.em = join(is_byte(a, 'm'), is_byte(b, 'm'), is_byte(c, 'm'), is_byte(d, 'm')),
-		.digit = join(digits_in(a), digits_in(b), digits_in(c), digits_in(d)),
-		.lf = join(is_byte(a, '\n'), is_byte(b, '\n'), is_byte(c, '\n'), is_byte(d, '\n')),
-		.end = join(is_byte(a, '\r'), is_byte(b, '\r'), is_byte(c, '\r'), is_byte(d, '\r')),
-	};
-
-	m.end |= m.lf;
-	return m;
-}
-
-/* Bytes behind end are read, up to LOG_PAD of them. */
-static const char *line_end(const char *p, const char *end)
-{
-	for (; p < end; p += 16) {
-		__m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
-		int ends = _mm_movemask_epi8(_mm_or_si128(is_byte(v, '\n'), is_byte(v, '\r')));
-
-		if (ends)
-			return MIN(p + __builtin_ctz((unsigned)ends), end);
-	}
-	return end;
-}
-#else
-static inline struct masks masks_of(const char *p)
-{
-	struct masks m = { 0 };
-
-	for (unsigned i = 0; i < 64; i++) {
-		uint64_t bit = (uint64_t)1 << i;
-
-		m.letter |= is_alpha(p[i]) ? bit : 0;
-		m.em |= p[i] == 'm' ? bit : 0;
-		m.digit |= is_digit(p[i]) || p[i] == '[' ? bit : 0;
-		m.lf |= p[i] == '\n' ? bit : 0;
-		m.end |= p[i] == '\n' || p[i] == '\r' ? bit : 0;
-	}
-	return m;
-}
-
-static const char *line_end(const char *p, const char *end)
-{
-	while (p < end && *p != '\n' && *p != '\r')
-		p++;
-	return p;
-}
-#endif
 
 /* Few in 64 bytes, mostly none or one. */
 static inline unsigned count_bits(uint64_t v)
@@ -420,27 +218,11 @@ static inline uint64_t known_words(const struct log_words *w, const char *p, uin
 	uint64_t known = 0;
 
 	for (; starts; starts &= starts - 1) {
-		unsigned at = (unsigned)__builtin_ctzll(starts);
+		const char *at = p + __builtin_ctzll(starts);
 
-		known |= (uint64_t)(w->first[word_hash(word_key(p + at))] != 0) << at;
+		known |= word_may_stand(w, at) ? starts & -starts : 0;
 	}
 	return known;
-}
-
-/* Further lines of a shape that was learnt. Gives the end of the last. */
-static const char *take_alike(struct log *g, const char *eol, const char *end, uint64_t *number)
-{
-	while (eol + 1 < end && (*eol == '\n' || *eol == '\r')) {
-		bool two = *eol == '\r' && eol[1] == '\n';
-		const char *start = eol + 1 + two, *next = line_end(start, end);
-		uint64_t n = *number + (two || *eol == '\n');
-
-		if (next == end || !log_shape_take(g, start, next, n))
-			break;
-		*number = n;
-		eol = next;
-	}
-	return eol;
 }
 
 /*
@@ -453,7 +235,10 @@ static const char *scan_text(struct log *g, const char *p, const char *end)
 	uint64_t letter = 0, digit = 0; /* of the byte before */
 	const char *line = p;
 	bool waited = log_waits(g); /* then p to end is one line */
+	const char *eol = waited ? NULL : log_alike_run(g, p, end, &g->number);
 
+	if (eol)
+		p = line = eol;
 	while (p < end) {
 		struct masks m = masks_of(p);
 		uint64_t letters = m.letter & ~(m.em & (m.digit << 1 | digit));
@@ -465,7 +250,7 @@ static const char *scan_text(struct log *g, const char *p, const char *end)
 		starts = known_words(w, p, starts & keep);
 		for (; starts; starts &= starts - 1) {
 			uint64_t before = (starts & -starts) - 1;
-			const char *at = p + __builtin_ctzll(starts), *start, *eol;
+			const char *at = p + __builtin_ctzll(starts), *start;
 			uint16_t row = word_row_at(w, w->first[word_hash(word_key(at))], at);
 			uint64_t number;
 
@@ -474,10 +259,10 @@ static const char *scan_text(struct log *g, const char *p, const char *end)
 			start = m.end & before ? p + 64 - __builtin_clzll(m.end & before) : line;
 			number = g->number + count_bits(m.lf & before);
 			eol = line_end(at, end);
-			if (!waited && log_shape_take(g, start, eol, number)) {
-				eol = take_alike(g, eol, end, &number);
+			if (!waited && g->line_start != start &&
+			    log_alike_take(g, start, eol, number)) {
+				p = line = log_alike_behind(g, eol, end, &number);
 				g->number = number;
-				p = line = eol;
 				letter = digit = 0;
 				goto again;
 			}
@@ -494,6 +279,19 @@ static const char *scan_text(struct log *g, const char *p, const char *end)
 		g->number += count_bits(m.lf & keep);
 		if (m.end & keep)
 			line = p + 64 - __builtin_clzll(m.end & keep);
+		if (m.end & keep && g->alike_wait) {
+			g->alike_wait--;
+		} else if (m.end & keep && !waited && g->line_start != line) {
+			uint64_t number = g->number - (line[-1] == '\n');
+
+			eol = log_alike_behind(g, line - 1, end, &number);
+			if (eol >= line) {
+				p = line = eol;
+				g->number = number;
+				letter = digit = 0;
+				goto again;
+			}
+		}
 		p += 64;
 	again:;
 	}
@@ -636,6 +434,7 @@ static int read_window(struct log *g, struct input *in, const char *path, char *
 			continue;
 		}
 		memset(buf + have, '\n', LOG_PAD);
+		log_alike_more(g, whole);
 		read_lines(g, buf, buf + whole);
 		memmove(buf, buf + whole, have - whole);
 		have -= whole;
@@ -647,6 +446,7 @@ static int read_window(struct log *g, struct input *in, const char *path, char *
 	log_wrap_flush(g, one_line);
 	log_hold_done(g, take_line);
 	g->t->lines = g->number - (have == 0);
+	g->t->broken_off = have > 0;
 	return 0;
 }
 
@@ -709,7 +509,7 @@ static void log_close(struct log *g)
 	free(g->joined);
 	free(g->scratch);
 	free(g->words);
-	free(g->shapes);
+	log_alike_free(g->alike);
 }
 
 int log_read(struct input *in, const char *path, struct testimony **ret, struct read_stats *stats,
@@ -723,7 +523,7 @@ int log_read(struct input *in, const char *path, struct testimony **ret, struct 
 	memset(buf, '\n', LOG_PAD);
 	g->t = testimony_new(WITNESS_LOG, "log");
 	g->stats = stats;
-	g->words = words_new();
+	g->words = log_words_new();
 	g->scratch = xmalloc(LOG_LINE_MAX + LOG_PAD);
 	g->number = 1;
 	g->year = g->day_key = g->step = g->labels[0] = g->labels[1] = -1;

@@ -131,7 +131,7 @@ static struct log_timeout *timeout_slot(struct log *g, int64_t rank, int64_t loc
  * A time-out's own line names no group; the status line behind it, of the same rank and number,
  * does. Texts of the same time-out are repeated when the watchdog thread ends.
  */
-static void say_timeout(struct log *g, struct log_line *l, struct saying *s)
+static enum log_took say_timeout(struct log *g, struct log_line *l, struct saying *s)
 {
 	struct log_timeout *o;
 	struct saying *row;
@@ -143,11 +143,13 @@ static void say_timeout(struct log *g, struct log_line *l, struct saying *s)
 		row->last_line = l->number;
 		if (row->ran_ms < 0)
 			row->ran_ms = s->ran_ms;
-		return;
+		g->again.saying = o->row - 1;
+		g->again.counted = false;
+		return row->ran_ms < 0 ? LOG_TOOK : LOG_AGAIN;
 	}
 	row = log_say(g, l, s);
 	if (!row || !o)
-		return;
+		return LOG_TOOK;
 	*o = (struct log_timeout){
 		.rank = s->rank,
 		.local_rank = s->rank < 0 ? s->local_rank : -1,
@@ -156,23 +158,40 @@ static void say_timeout(struct log *g, struct log_line *l, struct saying *s)
 		.row = (uint32_t)(row - g->t->sayings.v) + 1,
 	};
 	g->n_timeouts++;
+	return LOG_TOOK;
 }
 
-static void timeout_in_group(struct log *g, const struct saying *status, int64_t seq)
+/* Says it; was it nothing new? */
+static enum log_took say_again(struct log *g, struct log_line *l, struct saying *s)
+{
+	const struct saying *row = log_say(g, l, s);
+
+	if (!row || row->count == 1 || row->text == NO_ID)
+		return LOG_TOOK;
+	g->again =
+	    (struct log_again){ .saying = (uint32_t)(row - g->t->sayings.v), .counted = true };
+	return LOG_AGAIN;
+}
+
+/* False: it may do more when it is called again. */
+static bool timeout_in_group(struct log *g, const struct saying *status, int64_t seq)
 {
 	struct log_timeout *o;
 	struct saying *row;
 
-	if (!g->timeouts || status->group == NO_ID || seq < 0)
-		return;
+	if (status->group == NO_ID || seq < 0)
+		return true;
+	if (!g->timeouts)
+		return false;
 	o = timeout_slot(g, status->rank, status->rank < 0 ? status->local_rank : -1, seq, NO_ID);
 	if (!o || !o->row)
-		return;
+		return false;
 	row = &g->t->sayings.v[o->row - 1];
 	if (row->group != NO_ID)
-		return;
+		return true;
 	row->group = status->group;
 	row->local_rank = status->local_rank;
+	return true;
 }
 
 /* A count of elements; -1 for what C++ prints where it does not know. */
@@ -268,15 +287,18 @@ static enum log_took on_work(struct log *g, struct log_line *l, const char *at,
 	if (!w.closed || !w.op)
 		return LOG_GO_ON;
 	t = speaker(g, l, at, SAY_TIMEOUT);
-	if (scan_eat(&s, "ran for "))
+	g->again.ran.p = NULL;
+	if (scan_eat(&s, "ran for ")) {
+		g->again.ran = s;
 		scan_int(&s, &t.ran_ms);
-	else if (!text_has(s.p, l->end, "timed out") && !text_has(l->text, at, "timeout"))
+		g->again.ran.end = s.p;
+	} else if (!text_has(s.p, l->end, "timed out") && !text_has(l->text, at, "timeout")) {
 		return LOG_GO_ON;
+	}
 	t.seq = sane_seq(w.seq);
 	t.signature = testimony_signature(g->t, &w.signature);
 	t.timeout_ms = w.timeout_ms;
-	say_timeout(g, l, &t);
-	return LOG_TOOK;
+	return say_timeout(g, l, &t);
 }
 
 /* --- counters and dumps --- */
@@ -289,6 +311,7 @@ static enum log_took on_enqueued(struct log *g, struct log_line *l, const char *
 	enum saying_kind kind = SAY_STATUS;
 	struct saying t;
 	int64_t seq = -1;
+	bool settled = true;
 
 	(void)a;
 	if (text_has(l->text, at, "this local rank") || text_has(l->text, at, "timeout signal"))
@@ -311,9 +334,8 @@ static enum log_took on_enqueued(struct log *g, struct log_line *l, const char *
 	    (scan_to(&from, "work sequence id: ") || scan_to(&from, "work: ")))
 		scan_int(&from, &seq);
 	if (kind == SAY_STATUS)
-		timeout_in_group(g, &t, sane_seq(seq));
-	log_say(g, l, &t);
-	return LOG_TOOK;
+		settled = timeout_in_group(g, &t, sane_seq(seq));
+	return say_again(g, l, &t) == LOG_AGAIN && settled ? LOG_AGAIN : LOG_TOOK;
 }
 
 /* Words that others must follow: "failure detected by watchdog at work sequence id: 3 PG status:"
@@ -321,9 +343,9 @@ static enum log_took on_enqueued(struct log *g, struct log_line *l, const char *
 static enum log_took on_beginning(struct log *g, struct log_line *l, const char *at,
 				  const struct log_anchor *a)
 {
-	if (text_has(at, l->end, a->what) || !log_hold(g, l))
-		return LOG_GO_ON;
-	return LOG_TOOK;
+	if (text_has(at, l->end, a->what))
+		return LOG_NOTHING;
+	return log_hold(g, l) ? LOG_TOOK : LOG_GO_ON;
 }
 
 /* Words that say it all: the row's kind. */
@@ -334,12 +356,11 @@ static enum log_took on_words(struct log *g, struct log_line *l, const char *at,
 
 	/* The counters behind it say the same and more. */
 	if (text_has(at, l->end, "ast enqueued NCCL work:"))
-		return LOG_GO_ON;
+		return LOG_NOTHING;
 	t = speaker(g, l, at, a->kind);
 	if (a->what)
 		t.what = log_name(g, a->what);
-	log_say(g, l, &t);
-	return LOG_TOOK;
+	return say_again(g, l, &t);
 }
 
 /* "[3] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via .." */
@@ -526,8 +547,9 @@ static enum log_took on_source(struct log *g, struct log_line *l, const char *at
 
 	(void)a;
 	(void)at;
-	if (scan_eat(&s, "Rank ") && l->rank >= 0)
-		desync_whole(g, l);
+	if (!scan_eat(&s, "Rank ") || l->rank < 0)
+		return LOG_NOTHING;
+	desync_whole(g, l);
 	return LOG_GO_ON;
 }
 

@@ -608,6 +608,8 @@ const struct log_anchor log_crash_anchors[] = {
 	{ "exitcode  :", on_summary_line, 0, NULL, 'e' },
 	{ "will restart worker group", on_words, SAY_RESTART, NULL, -1 },
 	{ "restarting worker group", on_words, SAY_RESTART, NULL, -1 },
+	{ "setting omp_num_threads environment variable for each process", on_words, SAY_RESTART,
+	  NULL, RESTART_OF_ALL }, /* what torchrun begins with */
 	{ "received sigterm", on_words, SAY_STOPPED, NULL, 15 },
 	/* argparse */
 	{ "error: unrecognized arguments", on_words, SAY_CONFIGURATION, "arguments", -1 },

@@ -22,6 +22,7 @@
 #define LOG_PARTIAL_LINES      3u		  /* in which it must be complete */
 #define LOG_STEPS_APART	       3		  /* ranks in one log */
 #define LOG_PAD		       ((size_t)128)	  /* readable bytes behind a text: line ends */
+#define LOG_STAMPS_MAX	       4u		  /* of one line, where it may be said again */
 #define LOG_TIMEOUTS_MAX       65536u		  /* waiting for the line that names their group */
 
 /* --- steps through a text --- */
@@ -111,6 +112,7 @@ bool text_has_any(const char *p, const char *end, const char *word); /* in any c
 
 struct log_line {
 	const char *start, *end; /* without its end and without colours */
+	const char *eol;	 /* where it ends in the text */
 	const char *text;	 /* behind the prefixes */
 	uint64_t number;
 	int64_t rank;	    /* by a prefix that is sure: [rank3]: */
@@ -123,6 +125,8 @@ struct log_line {
 	char level;		       /* 'I', 'W', 'E', 'F', 0: none said */
 	bool folded;		       /* Ray's "[repeated 46x across cluster]" */
 	bool ranked;		       /* [rank3]: stands in this line */
+	bool told;		       /* a word of it did something already */
+	bool by_value;		       /* what it is was told by more than where its digits stand */
 };
 
 /* A traceback that is under way: identified by who prints it. */
@@ -153,6 +157,11 @@ struct log_timeout { /* a time-out whose group is not known yet */
 	uint32_t signature, row;
 };
 
+struct log_stamp_at {
+	const char *p, *end;
+	bool level; /* "E1206 18:44:12.71" */
+};
+
 /* Where progress of a kind of line is kept until it is known which kind the file is best told by.
  */
 enum progress_source { FROM_LINES, FROM_BARS, FROM_ENGINE, PROGRESS_SOURCES };
@@ -171,6 +180,13 @@ struct log {
 	int64_t step;		 /* the highest since the steps went back last; -1 */
 	int64_t year;		 /* of the latest full stamp; -1 */
 	int64_t day_key, day_ns; /* the date converted last */
+	struct log_stamp_at stamps[LOG_STAMPS_MAX]; /* of the line whose prefixes were read last */
+	unsigned n_stamps;			    /* LOG_STAMPS_MAX + 1: there are more */
+	struct log_again {
+		uint32_t saying; /* row of the one that was said again */
+		bool counted;	 /* as an event, with its time */
+		struct scan ran; /* "600012": digits that no longer matter; p == NULL: none */
+	} again;
 	/* c10d */
 	struct {
 		int64_t rank, seq;
@@ -198,7 +214,16 @@ struct log {
 	bool step_terminated; /* srun said that it ends the step */
 	/* train */
 	struct testimony *progress[PROGRESS_SOURCES]; /* [FROM_LINES] is t */
-	struct log_shapes *shapes;
+	struct log_alike *alike; /* NULL: nothing is known yet, or the log is small */
+	size_t alike_bytes;
+	unsigned alike_wait; /* lines that are not looked up, since those before were not known */
+	char day[11];	     /* "2026-11-29 " of progress */
+	int64_t day_year, day_at_ns;
+	struct { /* a line of progress that was taken but for its rate and loss */
+		const struct log_progress_shape *shape; /* NULL: none */
+		const char *line;
+		int64_t rank; /* if it stands in the line */
+	} late;
 	struct log_bar bars[LOG_BARS_MAX];
 	unsigned n_bars;
 	int64_t bar_total;	 /* of the first bar of steps without a title */
@@ -218,8 +243,10 @@ struct log {
 };
 
 enum log_took {
-	LOG_GO_ON, /* look at the rest of the line */
-	LOG_TOOK,  /* the line is done */
+	LOG_GO_ON,   /* look at the rest of the line */
+	LOG_NOTHING, /* the same, and it did nothing at all */
+	LOG_TOOK,    /* the line is done */
+	LOG_AGAIN,   /* the same, and all it did is to count g->again once more */
 };
 
 struct log_anchor {
@@ -243,6 +270,8 @@ void log_prefix(struct log *g, struct log_line *l);
 void log_prefix_before(struct log *g, struct log_line *l, const char *at);
 /* "2026-11-29 21:31:49,123", "2026-11-29_21:31:50" and their like; -1. */
 bool log_stamp(struct log *g, struct scan *s, int64_t *ret_ns);
+/* The stamp from p to end, as one of g->stamps was read. */
+bool log_stamp_again(struct log *g, const char *p, const char *end, bool level, int64_t *ret_ns);
 
 /* --- log_year.c --- */
 
@@ -257,8 +286,6 @@ int64_t log_in_year(int64_t ns, int64_t year);
 
 /* Fills what the line's prefixes say and what is unknown in s, and says it. */
 struct saying *log_say(struct log *g, const struct log_line *l, struct saying *s);
-/* How many words that some part asks for begin from p to end; LOG_PAD bytes behind are read. */
-unsigned log_known_words(const struct log *g, const char *p, const char *end);
 /* Only the filling: who, where and when. */
 void log_fill(struct log *g, const struct log_line *l, struct saying *s);
 /* The words from p to end as names: control characters gone, cut at SAYING_TEXT_MAX. */
@@ -325,6 +352,9 @@ void log_rank_of_file(struct log *g, const char *path);
 
 void log_train_done(struct log *g);
 void log_progress_say(struct log *g, enum progress_source source, const struct progress_line *p);
+/* What the line that was said last for this rank also says. */
+void log_progress_more(struct log *g, enum progress_source source, int64_t rank,
+		       double tokens_per_s, double loss);
 
 /* Its step, from an epoch that is set and the done of total steps in it; false: beyond all count.
  */
@@ -341,6 +371,42 @@ struct progress_found {
 	double ms_scale;
 	bool ms_is_rate; /* it counts steps a second */
 };
-void log_shape_learn(struct log *g, const struct log_line *l, const struct progress_found *f);
-/* Takes a line that differs from one learnt in its digits only. */
-bool log_shape_take(struct log *g, const char *start, const char *end, uint64_t number);
+struct log_place {
+	uint16_t at, len; /* len 0: not there */
+	uint8_t point;	  /* where its point stands, len if it has none */
+	bool digits;	  /* few, and nothing but these and the point */
+};
+
+/* Where the numbers of such lines stand. */
+struct log_progress_shape {
+	enum progress_source source;
+	struct log_place rank, stamp, step, ms, tokens, loss, epoch;
+	struct log_place first, second; /* whole numbers in step; not there: it has commas */
+	double ms_scale;
+	bool ms_is_rate;
+	bool totals; /* "10/ 500": the last number in step */
+	int64_t fixed_rank;
+	int64_t bar_total; /* bars of another are of something else; -1: no bar */
+};
+/* Can lines of this one's shape be taken by where their numbers stand? */
+bool log_progress_shape(const struct log *g, const struct log_line *l,
+			const struct progress_found *f, struct log_progress_shape *ret);
+/* Takes such a line; what the next one would overwrite is not read before it is settled. */
+bool log_progress_take(struct log *g, const struct log_progress_shape *s, const char *line,
+		       uint64_t number);
+void log_progress_settle(struct log *g);
+
+/* --- log_alike.c --- */
+
+/* So many bytes more are there to read: what is learnt in them must be less work. */
+void log_alike_more(struct log *g, size_t bytes);
+struct log_alike *log_alike_free(struct log_alike *a);
+/* The line is known from now on: as progress, or as one that says g->again once more. */
+void log_alike_progress(struct log *g, const struct log_line *l, const struct progress_found *f);
+void log_alike_again(struct log *g, const struct log_line *l);
+/* Takes a line that differs from a known one in digits only, if these are not new. */
+bool log_alike_take(struct log *g, const char *start, const char *end, uint64_t number);
+/* Takes lines from the one at p on. Gives the end of the last and its number; NULL: none. */
+const char *log_alike_run(struct log *g, const char *p, const char *end, uint64_t *number);
+/* The same from the line behind the end of one. */
+const char *log_alike_behind(struct log *g, const char *eol, const char *end, uint64_t *number);

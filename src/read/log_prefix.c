@@ -214,7 +214,7 @@ static bool is_level_letter(char c)
 }
 
 /* E1206 18:44:12.715298746, E514 07:12:09.34: the month has no leading zero in torch's. */
-static bool glog_stamp(struct scan *s, char *level, int64_t *ret)
+static bool level_stamp(struct scan *s, char *level, int64_t *ret)
 {
 	struct scan q = *s;
 	int64_t v, clock;
@@ -233,6 +233,48 @@ static bool glog_stamp(struct scan *s, char *level, int64_t *ret)
 	*ret = log_yearless(v / 100, v % 100, clock);
 	*s = q;
 	return true;
+}
+
+/* What was read as a stamp, in the order in which it was: of equal places the last. */
+static void note_stamp(struct log *g, const char *p, const char *end, bool level)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < MIN(g->n_stamps, LOG_STAMPS_MAX); i++)
+		if (g->stamps[i].p != p)
+			g->stamps[n++] = g->stamps[i];
+	if (g->n_stamps > LOG_STAMPS_MAX || n == LOG_STAMPS_MAX)
+		g->n_stamps = LOG_STAMPS_MAX + 1;
+	else
+		g->stamps[g->n_stamps = n + 1, n] = (struct log_stamp_at){ p, end, level };
+}
+
+static bool plain_stamp(struct log *g, struct scan *s, int64_t *ret)
+{
+	const char *p = s->p;
+
+	if (!log_stamp(g, s, ret))
+		return false;
+	note_stamp(g, p, s->p, false);
+	return true;
+}
+
+static bool glog_stamp(struct log *g, struct scan *s, char *level, int64_t *ret)
+{
+	const char *p = s->p;
+
+	if (!level_stamp(s, level, ret))
+		return false;
+	note_stamp(g, p, s->p, true);
+	return true;
+}
+
+bool log_stamp_again(struct log *g, const char *p, const char *end, bool level, int64_t *ret)
+{
+	struct scan s = scan_of(p, end);
+	char letter;
+
+	return (level ? level_stamp(&s, &letter, ret) : log_stamp(g, &s, ret)) && s.p == end;
 }
 
 /* Up to the next `]`, which is stepped over, if it comes within max bytes. */
@@ -280,12 +322,12 @@ static bool bracket_level(struct log *g, struct log_line *l, struct scan *s)
 
 	q.p++;
 	scan_eat(&q, "NeMo ");
-	if (glog_stamp(&q, &l->level, &l->time_ns)) {
+	if (glog_stamp(g, &q, &l->level, &l->time_ns)) {
 		;
 	} else if (scan_left(&q) > 3 && is_level_letter(*q.p) && q.p[1] == ' ') {
 		l->level = *q.p;
 		q.p += 2;
-		log_stamp(g, &q, &l->time_ns);
+		plain_stamp(g, &q, &l->time_ns);
 	} else if (!level_word(&q, &l->level)) {
 		return false;
 	}
@@ -304,7 +346,7 @@ static bool bracket_stamp(struct log *g, struct log_line *l, struct scan *s)
 	q.p++;
 	scan_blanks(&q);
 	l->stamp_at = q;
-	if (log_stamp(g, &q, &ns)) {
+	if (plain_stamp(g, &q, &ns)) {
 		l->stamp_at.end = q.p;
 		if (!to_bracket(&q, 40))
 			return false;
@@ -474,7 +516,7 @@ static bool eat_number(struct log *g, struct log_line *l, struct scan *s)
 	struct scan q = *s, task;
 	int64_t v, ns;
 
-	if (log_stamp(g, &q, &ns)) {
+	if (plain_stamp(g, &q, &ns)) {
 		l->time_ns = ns;
 		l->stamp_at = scan_of(s->p, q.p);
 		*s = q;
@@ -493,12 +535,12 @@ static bool eat_number(struct log *g, struct log_line *l, struct scan *s)
 }
 
 /* E1129 21:31:50.251000 27740 torch/distributed/elastic/api.py:1002] */
-static bool eat_glog(struct log_line *l, struct scan *s)
+static bool eat_glog(struct log *g, struct log_line *l, struct scan *s)
 {
 	struct scan q = *s;
 	int64_t pid;
 
-	if (!glog_stamp(&q, &l->level, &l->time_ns))
+	if (!glog_stamp(g, &q, &l->level, &l->time_ns))
 		return false;
 	scan_blanks(&q);
 	if (scan_digits(&q, &pid))
@@ -562,7 +604,7 @@ static bool eat_syslog(struct log *g, struct log_line *l, struct scan *s)
 	struct scan q = *s, host;
 	int64_t ns, pid;
 
-	if (!written_stamp(g, &q, &ns) || !scan_eat(&q, " "))
+	if (!plain_stamp(g, &q, &ns) || !scan_eat(&q, " "))
 		return false;
 	host = q;
 	while (q.p < q.end && is_name(*q.p))
@@ -663,7 +705,7 @@ static bool eat_module(struct log_line *l, struct scan *s)
 
 static bool eat_word(struct log *g, struct log_line *l, struct scan *s)
 {
-	return eat_glog(l, s) || eat_rank(g, l, s) || eat_level(l, s) || eat_syslog(g, l, s) ||
+	return eat_glog(g, l, s) || eat_rank(g, l, s) || eat_level(l, s) || eat_syslog(g, l, s) ||
 	       eat_nccl(l, s) || eat_host(l, s) || eat_module(l, s);
 }
 
@@ -698,6 +740,7 @@ static void prefixes(struct log *g, struct log_line *l, const char *from)
 
 void log_prefix(struct log *g, struct log_line *l)
 {
+	g->n_stamps = 0;
 	prefixes(g, l, l->start);
 }
 

@@ -1,89 +1,101 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * log_shape.c - lines of progress that differ in their digits only.
+ * log_shape.c - the numbers of lines of progress that differ in their digits only.
  *
  * A job prints one line a step, a hundred thousand times, and all of them look alike. The first of
- * a kind is parsed in full and its shape kept: its bytes with every digit made a 0, and where its
- * numbers stand. A line of the same length and shape holds the same words, so that nothing can be
- * overlooked in it, and its numbers are read where they must be. Whatever differs is parsed in
- * full.
+ * a kind is parsed in full and it is kept where its numbers stand; in a line of the same shape
+ * (log_alike.c) they are read where they must be. Whatever differs is parsed in full.
  */
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
 #include <math.h>
 
 #include "read/log_internal.h"
 #include "read/stamp.h"
 
-#define SHAPES	  64u /* by length of line; must be a power of two */
-#define SHAPE_MIN 16u
-#define SHAPE_MAX 512u
+#define WHOLE_MAX    17u /* digits, so that none is beyond 63 bits */
+#define DECIMALS_MAX 9u
 
-struct place {
-	uint16_t at, len; /* len 0: not there */
-};
+/* --- places --- */
 
-struct log_shape {
-	uint16_t len;
-	enum progress_source source;
-	struct place rank, stamp, step, ms, tokens, loss, epoch;
-	double ms_scale;
-	bool ms_is_rate;
-	int64_t fixed_rank;
-	int64_t bar_total; /* bars of another are of something else; -1: no bar */
-	bool total;	   /* "10/ 500": the last number in step */
-	char text[SHAPE_MAX];
-};
-
-struct log_shapes {
-	struct log_shape v[SHAPES];
-	char day[11]; /* "2026-11-29 " */
-	int64_t day_ns;
-};
-
-static struct place place_of(const struct log_line *l, struct scan s)
+/* Nothing but digits and one point? */
+static bool is_number(const char *p, const char *end)
 {
-	if (!s.p || s.p < l->start || s.end > l->end)
-		return (struct place){ 0 };
-	return (struct place){ (uint16_t)(s.p - l->start), (uint16_t)(s.end - s.p) };
+	unsigned points = 0;
+
+	for (; p < end && (is_digit(*p) || *p == '.'); p++)
+		points += *p == '.';
+	return p == end && points <= 1;
 }
 
-static struct place place_if(bool there, const struct log_line *l, struct scan at)
+static struct log_place place_of(const struct log_line *l, struct scan s)
 {
-	static const struct place nowhere;
+	struct log_place p = { 0 };
+	const char *point;
+
+	if (!s.p || s.p < l->start || s.end > l->end)
+		return p;
+	point = memchr(s.p, '.', scan_left(&s));
+	p.at = (uint16_t)(s.p - l->start);
+	p.len = (uint16_t)scan_left(&s);
+	p.digits = p.len <= WHOLE_MAX && is_number(s.p, s.end);
+	p.point = p.digits ? (uint8_t)(point ? point - s.p : p.len) : 0;
+	return p;
+}
+
+static struct log_place place_if(bool there, const struct log_line *l, struct scan at)
+{
+	static const struct log_place nowhere;
 
 	return there ? place_of(l, at) : nowhere;
+}
+
+/* The next whole number in s, which is moved behind it; not there if it has commas. */
+static struct log_place next_whole(const struct log_line *l, struct scan *s)
+{
+	struct scan n;
+
+	while (s->p < s->end && !is_digit(*s->p))
+		s->p++;
+	n = *s;
+	while (s->p < s->end && is_digit(*s->p))
+		s->p++;
+	n.end = s->p;
+	return place_if(n.p < n.end && (s->p == s->end || *s->p != ','), l, n);
+}
+
+/* "12:30": with other digits it may be part of a stamp. */
+static bool has_clock(const char *p, const char *end)
+{
+	for (; end - p > 2; p++)
+		if (is_digit(p[0]) && p[1] == ':' && is_digit(p[2]))
+			return true;
+	return false;
 }
 
 /* Numbers that are written in letters, or times that no digits tell, cannot be learnt. */
 static bool can_learn(const struct log *g, const struct log_line *l, const struct progress_found *f)
 {
-	size_t len = (size_t)(l->end - l->start);
-
-	if (len < SHAPE_MIN || len > SHAPE_MAX || l->start == g->scratch || l->folded)
+	if (l->start == g->scratch || l->folded || l->by_value)
 		return false;
 	if (l->rank >= 0 && !l->rank_at.p)
 		return false;
 	if (l->time_ns >= 0 && (!l->stamp_at.p || scan_left(&l->stamp_at) < 19))
+		return false;
+	if (l->time_ns == -1 && has_clock(l->start, MIN(f->step.p, l->end)))
 		return false;
 	if (f->p.epoch >= 0 && !f->epoch.p)
 		return false;
 	return isnan(f->p.loss) || !isinf(f->p.loss);
 }
 
-void log_shape_learn(struct log *g, const struct log_line *l, const struct progress_found *f)
+bool log_progress_shape(const struct log *g, const struct log_line *l,
+			const struct progress_found *f, struct log_progress_shape *ret)
 {
-	size_t len = (size_t)(l->end - l->start);
-	struct log_shape *s;
+	struct scan numbers = f->step, epoch = f->epoch;
+	struct log_place number;
 
 	if (!can_learn(g, l, f))
-		return;
-	if (!g->shapes)
-		g->shapes = xcalloc(1, sizeof(*g->shapes));
-	s = &g->shapes->v[len & (SHAPES - 1)];
-	*s = (struct log_shape){
-		.len = (uint16_t)len,
+		return false;
+	*ret = (struct log_progress_shape){
 		.source = f->source,
 		.rank = place_if(l->rank >= 0, l, l->rank_at),
 		.stamp = place_if(l->time_ns >= 0, l, l->stamp_at),
@@ -95,107 +107,77 @@ void log_shape_learn(struct log *g, const struct log_line *l, const struct progr
 		.ms_scale = f->ms_scale,
 		.ms_is_rate = f->ms_is_rate,
 		.fixed_rank = f->p.rank,
-		.total = f->p.total >= 0 || f->p.epoch_steps >= 0,
+		.totals = f->p.total >= 0 || f->p.epoch_steps >= 0,
 		.bar_total = f->source != FROM_BARS  ? -1
 			     : f->p.epoch_steps >= 0 ? f->p.epoch_steps
 						     : f->p.total,
 	};
-	for (size_t i = 0; i < len; i++)
-		s->text[i] = is_digit(l->start[i]) ? '0' : l->start[i];
-}
-
-#ifdef __SSE2__
-/* 16 bytes with every digit a 0 */
-static inline __m128i zeroed(const char *p)
-{
-	__m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
-	__m128i digit = _mm_cmplt_epi8(_mm_add_epi8(v, _mm_set1_epi8((char)(-128 - '0'))),
-				       _mm_set1_epi8(-128 + 10));
-
-	return _mm_or_si128(_mm_andnot_si128(digit, v), _mm_and_si128(digit, _mm_set1_epi8('0')));
-}
-
-static inline bool same16(const char *line, const char *text)
-{
-	__m128i want = _mm_loadu_si128((const __m128i *)(const void *)text);
-
-	return _mm_movemask_epi8(_mm_cmpeq_epi8(zeroed(line), want)) == 0xffff;
-}
-#else
-static inline bool same16(const char *line, const char *text)
-{
-	for (unsigned i = 0; i < 16; i++)
-		if ((is_digit(line[i]) ? '0' : line[i]) != text[i])
-			return false;
+	number = next_whole(l, &epoch);
+	if (number.digits)
+		ret->epoch = number;
+	ret->first = next_whole(l, &numbers);
+	ret->second = next_whole(l, &numbers);
+	if (!ret->first.digits || (ret->totals && !ret->second.digits))
+		ret->first.len = ret->second.len = 0;
 	return true;
 }
-#endif
 
-static bool same_shape(const struct log_shape *s, const char *line)
+/* --- numbers --- */
+
+static inline uint64_t few_digits(const char *p, size_t len)
 {
-	size_t i = 0;
+	uint64_t v = 0;
 
-	for (; i + 16 <= s->len; i += 16)
-		if (!same16(line + i, s->text + i))
-			return false;
-	return i == s->len || same16(line + s->len - 16, s->text + s->len - 16);
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	/* One to eight: pairs of them, then pairs of these, each by one multiplication. */
+	memcpy(&v, p, sizeof(v));
+	v = (v ^ 0x3030303030303030u) << (64 - 8 * len);
+	v = v * 2561 >> 8 & 0x00ff00ff00ff00ffu;
+	v = v * 6553601 >> 16 & 0x0000ffff0000ffffu;
+	v = v * 42949672960001 >> 32;
+#else
+	for (size_t i = 0; i < len; i++)
+		v = 10 * v + (uint64_t)(p[i] - '0');
+#endif
+	return v;
 }
 
-static double number_of(const char *line, struct place p)
+static inline int64_t digits_at(const char *p, size_t len)
+{
+	int64_t v = 0;
+
+	if (!len)
+		return 0;
+	for (; len > 8; len--)
+		v = 10 * v + (*p++ - '0');
+	return v * 100000000 + (int64_t)few_digits(p, len);
+}
+
+static inline int64_t whole_at(const char *line, const struct log_place *p)
+{
+	return digits_at(line + p->at, p->len);
+}
+
+static inline double decimal_at(const char *line, const struct log_place *p)
 {
 	static const double tenths[] = { 1, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9 };
-	struct scan s = scan_of(line + p.at, line + p.at + p.len);
-	unsigned behind = 0, point = 0;
-	uint64_t n = 0;
+	static const int64_t tens[] = { 1,	10,	 100,	   1000,      10000,
+					100000, 1000000, 10000000, 100000000, 1000000000 };
+	const char *c = line + p->at;
+	unsigned behind;
+	struct scan s;
 	double v;
 
-	if (!p.len)
+	if (!p->len)
 		return (double)NAN;
-	for (const char *c = s.p; p.len < 10; c++) {
-		if (c == s.end)
-			return (double)n * tenths[point ? behind : 0];
-		if (*c == '.' && !point) {
-			point = 1;
-			continue;
-		}
-		if (!is_digit(*c))
-			break;
-		n = 10 * n + (uint64_t)(*c - '0');
-		behind += point;
+	if (p->digits && p->len <= DECIMALS_MAX) {
+		behind = p->point < p->len ? p->len - p->point - 1u : 0;
+		return (double)(digits_at(c, p->point) * tens[behind] +
+				digits_at(c + p->point + 1, behind)) *
+		       tenths[behind];
 	}
+	s = scan_of(c, c + p->len);
 	return scan_double(&s, &v) ? v : (double)NAN;
-}
-
-static int64_t two(const char *p)
-{
-	return 10 * (p[0] - '0') + (p[1] - '0');
-}
-
-/* "2026-11-29 21:31:49[.123]": the day is mostly that of the line before. */
-static bool stamp_of(struct log *g, struct log_shapes *all, const char *line, struct place p,
-		     int64_t *ret)
-{
-	const char *s = line + p.at;
-	struct scan q = scan_of(s, s + p.len);
-	int64_t scale = 100000000, ns;
-
-	if (s[13] != ':' || s[16] != ':' || (p.len > 19 && s[19] != '.' && s[19] != ','))
-		return log_stamp(g, &q, ret);
-	if (memcmp(s, all->day, sizeof(all->day))) {
-		if (s[4] != '-' || !log_stamp(g, &q, ret) || q.p != q.end)
-			return false;
-		memcpy(all->day, s, sizeof(all->day));
-		all->day_ns = stamp_days(g->year, (unsigned)two(s + 5), (unsigned)two(s + 8)) *
-			      86400000000000;
-	}
-	ns = ((two(s + 11) * 60 + two(s + 14)) * 60 + two(s + 17)) * 1000000000;
-	for (const char *c = s + 20; c < q.end; c++, scale /= 10) {
-		if (!is_digit(*c))
-			return log_stamp(g, &q, ret);
-		ns += (*c - '0') * scale;
-	}
-	*ret = all->day_ns + ns;
-	return true;
 }
 
 /* All numbers in it, of which the last is given; "1,234" is one. */
@@ -218,42 +200,103 @@ static bool digits_in(struct scan *s, int64_t *ret)
 	return any;
 }
 
-bool log_shape_take(struct log *g, const char *start, const char *end, uint64_t number)
+static inline bool number_at(const char *line, const struct log_place *p, int64_t *ret)
+{
+	struct scan s = scan_of(line + p->at, line + p->at + p->len);
+
+	if (!p->digits || p->point < p->len)
+		return digits_in(&s, ret);
+	*ret = whole_at(line, p);
+	return true;
+}
+
+static bool steps_at(const struct log_progress_shape *f, const char *line, struct progress_line *p)
+{
+	struct scan s = scan_of(line + f->step.at, line + f->step.at + f->step.len);
+
+	if (!f->first.len)
+		return digits_in(&s, &p->step) && (!f->totals || digits_in(&s, &p->total));
+	p->step = whole_at(line, &f->first);
+	if (f->totals)
+		p->total = whole_at(line, &f->second);
+	return true;
+}
+
+static int64_t two(const char *p)
+{
+	return 10 * (p[0] - '0') + (p[1] - '0');
+}
+
+/* "2026-11-29 21:31:49[.123]": the day is mostly that of the line before. */
+static bool stamp_of(struct log *g, const char *line, struct log_place p, int64_t *ret)
+{
+	const char *s = line + p.at, *end = s + p.len;
+	int64_t scale = 100000000, hour = two(s + 11), minute = two(s + 14), second = two(s + 17),
+		ns;
+
+	if (s[13] != ':' || s[16] != ':' || (p.len > 19 && s[19] != '.' && s[19] != ','))
+		return log_stamp_again(g, s, end, false, ret);
+	if (hour > 24 || minute > 59 || second > 60)
+		return false;
+	if (memcmp(s, g->day, sizeof(g->day))) {
+		if (s[4] != '-' || !log_stamp_again(g, s, end, false, ret))
+			return false;
+		memcpy(g->day, s, sizeof(g->day));
+		g->day_year = g->year;
+		g->day_at_ns = stamp_days(g->year, (unsigned)two(s + 5), (unsigned)two(s + 8)) *
+			       LOG_NS_PER_DAY;
+	}
+	ns = ((hour * 60 + minute) * 60 + second) * 1000000000;
+	for (const char *c = s + 20; c < end; c++, scale /= 10) {
+		if (!is_digit(*c))
+			return log_stamp_again(g, s, end, false, ret);
+		ns += (*c - '0') * scale;
+	}
+	g->year = g->day_year;
+	*ret = g->day_at_ns + ns;
+	return true;
+}
+
+bool log_progress_take(struct log *g, const struct log_progress_shape *s, const char *line,
+		       uint64_t number)
 {
 	struct progress_line p = progress_line_unknown();
-	size_t len = (size_t)(end - start);
-	const struct log_shape *s;
-	struct scan q;
 
-	if (!g->shapes)
-		return false;
-	s = &g->shapes->v[len & (SHAPES - 1)];
-	if (s->len != len || !same_shape(s, start))
-		return false;
-	q = scan_of(start + s->step.at, start + s->step.at + s->step.len);
-	if (!digits_in(&q, &p.step) || (s->total && !digits_in(&q, &p.total)))
+	if (!steps_at(s, line, &p))
 		return false;
 	if (s->bar_total >= 0 && p.total != s->bar_total)
 		return false;
-	if (s->epoch.len) {
-		q = scan_of(start + s->epoch.at, start + s->epoch.at + s->epoch.len);
-		if (!digits_in(&q, &p.epoch) || !progress_in_epoch(&p, p.step, p.total))
-			return false;
-	}
-	p.rank = s->fixed_rank;
-	if (s->rank.len) {
-		q = scan_of(start + s->rank.at, start + s->rank.at + s->rank.len);
-		if (!digits_in(&q, &p.rank))
-			return false;
-	}
-	if (s->stamp.len && !stamp_of(g, g->shapes, start, s->stamp, &p.time_ns))
+	if (s->epoch.len &&
+	    (!number_at(line, &s->epoch, &p.epoch) || !progress_in_epoch(&p, p.step, p.total)))
 		return false;
-	p.step_ms = number_of(start, s->ms) * s->ms_scale;
+	p.rank = s->fixed_rank;
+	if (s->rank.len && !number_at(line, &s->rank, &p.rank))
+		return false;
+	if (s->stamp.len && !stamp_of(g, line, s->stamp, &p.time_ns))
+		return false;
+	p.step_ms = decimal_at(line, &s->ms) * s->ms_scale;
 	if (s->ms_is_rate)
 		p.step_ms = p.step_ms > 0 ? 1e3 / p.step_ms : (double)NAN;
-	p.tokens_per_s = number_of(start, s->tokens);
-	p.loss = number_of(start, s->loss);
 	p.line = number;
+	if (s->rank.len || g->late.shape != s)
+		log_progress_settle(g);
 	log_progress_say(g, s->source, &p);
+	g->late.shape = s;
+	g->late.line = line;
+	if (s->rank.len) {
+		g->late.rank = p.rank;
+		log_progress_settle(g);
+	}
 	return true;
+}
+
+void log_progress_settle(struct log *g)
+{
+	const struct log_progress_shape *s = g->late.shape;
+
+	g->late.shape = NULL;
+	if (s && (s->tokens.len || s->loss.len))
+		log_progress_more(g, s->source, s->rank.len ? g->late.rank : s->fixed_rank,
+				  decimal_at(g->late.line, &s->tokens),
+				  decimal_at(g->late.line, &s->loss));
 }

@@ -10,8 +10,10 @@
 #include <math.h>
 
 #include "read/log_internal.h"
+#include "read/log_words.h"
 
-#define STEP_MAX 1000000000000ll
+#define STEP_MAX   1000000000000ll
+#define EPOCHS_FEW 999999 /* its square is below STEP_MAX */
 
 /* --- what stands beside the step --- */
 
@@ -182,6 +184,12 @@ void log_progress_say(struct log *g, enum progress_source source, const struct p
 	testimony_progress(progress_in(g, source), p);
 }
 
+void log_progress_more(struct log *g, enum progress_source source, int64_t rank,
+		       double tokens_per_s, double loss)
+{
+	testimony_progress_more(progress_in(g, source), rank, tokens_per_s, loss);
+}
+
 static void say_progress(struct log *g, const struct log_line *l, enum progress_source source,
 			 struct progress_line *p)
 {
@@ -254,7 +262,7 @@ static enum log_took on_step(struct log *g, struct log_line *l, const char *at,
 		return LOG_TOOK;
 	}
 	f.step = scan_of(at + strlen(a->word), s.p);
-	log_shape_learn(g, l, &f);
+	log_alike_progress(g, l, &f);
 	return LOG_TOOK;
 }
 
@@ -279,14 +287,16 @@ static enum log_took on_epoch_step(struct log *g, struct log_line *l, const char
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
 		if (scan_eat_any(&s, words[i]))
 			break;
-	if (!step_at(&s, &p->epoch_at, &total) || total <= 0 || (s.p < s.end && *s.p == '%'))
+	if (!step_at(&s, &p->epoch_at, &total) || total < 0 || (s.p < s.end && *s.p == '%'))
 		return LOG_GO_ON;
+	if (!total || p->epoch > STEP_MAX / total) {
+		l->by_value = true;
+		return LOG_GO_ON;
+	}
 	if (!take_fields(s.p, l->end, &f))
 		return LOG_GO_ON;
 	p->epoch_steps = total;
 	p->step = p->epoch * total + p->epoch_at;
-	if (p->epoch > STEP_MAX / total)
-		return LOG_GO_ON;
 	say_progress(g, l, FROM_LINES, p);
 	return LOG_TOOK;
 }
@@ -308,7 +318,9 @@ static enum log_took on_loss(struct log *g, struct log_line *l, const char *at,
 
 bool progress_in_epoch(struct progress_line *p, int64_t done, int64_t total)
 {
-	bool fits = p->epoch < STEP_MAX / (total + 1);
+	bool few =
+	    p->epoch < EPOCHS_FEW && total >= 0 && total < EPOCHS_FEW; /* spares a division */
+	bool fits = few || p->epoch < STEP_MAX / (total + 1);
 
 	p->total = -1;
 	p->epoch_at = done;
@@ -428,7 +440,7 @@ static void say_steps(struct log *g, const struct log_line *l, const char *unit,
 	say_progress(g, l, FROM_BARS, &f.p);
 	/* What comes again may hold no words of somebody else. */
 	if (log_known_words(g, l->start, unit) == epoch && !log_known_words(g, unit + 4, l->end))
-		log_shape_learn(g, l, &f);
+		log_alike_progress(g, l, &f);
 }
 
 /* One bar of data work: told apart by title, speaker and total, and by going back. */

@@ -24,6 +24,7 @@ struct sim_options {
 	uint32_t chunks;	 /* virtual stages a rank holds; 1: plain 1F1B */
 	uint32_t layers;	 /* of a chunk */
 	uint32_t gpus_per_node;	 /* 0: 8 */
+	uint32_t evaluate;	 /* every so many steps forward passes alone come first; 0: never */
 	double step_ms;		 /* about how long a healthy step is */
 	double noise;		 /* standard deviation of a kernel's duration, as a share */
 	double lengths, routing; /* the same of sequence lengths and of tokens an expert gets */
@@ -48,5 +49,31 @@ struct step *const *sim_next(struct sim *s, uint64_t *ret_number);
 int sim_trace(struct sim *s, const int64_t *ranks, size_t n, const char *folder, int64_t first,
 	      int64_t last, struct error *reterr);
 int sim_trace_end(struct sim *s, struct error *reterr);
+/*
+ * What people have of a job that stands still: dumps of these ranks (none: all), its log, power,
+ * stacks, the kernels' log; to be asked for before the first step. Where sim_next gives no more
+ * steps, sim_evidence_write lets every rank run until it blocks, and writes. -EINVAL, or what the
+ * system says.
+ */
+enum sim_part { SIM_DUMPS, SIM_LOG, SIM_POWER, SIM_STACKS, SIM_KERNEL_LOG, SIM_PARTS };
+extern const char *const sim_part_names[SIM_PARTS];
+struct sim_evidence_options {
+	const char *folder;
+	const int64_t *ranks;
+	size_t n_ranks;
+	bool gloo;   /* the dialect: else NCCL's */
+	bool json;   /* else pickles */
+	bool timing; /* TORCH_NCCL_ENABLE_TIMING was on: `started` is known */
+	uint32_t ring;
+	double timeout_s; /* of the watchdogs */
+	uint32_t without; /* of enum sim_part, a bit each */
+};
+#define SIM_EVIDENCE_RANKS_MAX 16384u
+#define SIM_EVIDENCE_CALLS_MAX (32u << 20) /* kept of the past, over all ranks dumped */
+int sim_evidence(struct sim *s, const struct sim_evidence_options *options, struct error *reterr);
+int sim_evidence_write(struct sim *s, struct error *reterr);
+/* After it: did the job end, or does it stand? Did this fault of the options strike? */
+bool sim_crashed(const struct sim *s);
+bool sim_struck(const struct sim *s, size_t fault);
 /* Mean duration over the ranks of the step that sim_next gave last. */
 double sim_step_ns(const struct sim *s);

@@ -5,28 +5,74 @@
 #include "base/ranges.h"
 #include "sim/sim_plan.h"
 
+#include <math.h>
+
 const struct sim_fault_info sim_fault_infos[SIM_FAULT_KINDS] = {
 	[SIM_COMPUTE] = { "compute-straggler", CAUSE_COMPUTE_STRAGGLER,
-			  "ranks compute slower: ranks=, factor=1.5, phase=" },
+			  "ranks compute slower: ranks=, factor=1.5 (or drift=, percent more each "
+			  "step), phase=",
+			  NULL },
 	[SIM_THROTTLING] = { "throttling", CAUSE_THROTTLING,
-			     "the same in waves: ranks=, factor=1.5, every=20, last=6 (steps)" },
+			     "the same in waves: ranks=, factor=1.5, every=20, last=6 (steps)",
+			     NULL },
 	[SIM_LINK] = { "comm-link", CAUSE_COMM_LINK,
 		       "transfers that leave a node are slower: ranks= (whole nodes, or a rank's "
 		       "own "
-		       "port) or rail=, factor=4; pair=1: only those between the ranks' nodes" },
+		       "port) or rail=, factor=4; pair=1: only those between the ranks' nodes",
+		       NULL },
 	[SIM_HOST] = { "host-stall", CAUSE_HOST_STALL,
-		       "the host launches nothing for a while: ranks=, ms=400, every=1, "
-		       "detail=python|compile|gc|io" },
+		       "the host launches nothing for a while: ranks=, ms=400 (or forever), "
+		       "every=1, "
+		       "detail=python|compile|gc|io",
+		       NULL },
 	[SIM_DATA] = { "data-starved", CAUSE_DATA_STARVED,
-		       "the data loader is late: ranks=, ms=400, every=1" },
+		       "the data loader is late: ranks=, ms=400 (or forever), every=1", NULL },
 	[SIM_SAVE] = { "checkpoint", CAUSE_CHECKPOINT,
-		       "a save holds the ranks up: ranks= (none: all), ms=4000, every=20" },
+		       "a save holds the ranks up: ranks= (none: all; for ever: rank 0), ms=4000 "
+		       "(or "
+		       "forever), every=20",
+		       NULL },
 	[SIM_STAGE] = { "pipeline-imbalance", CAUSE_PIPELINE_IMBALANCE,
-			"a stage has more work: stage=, factor=1.4" },
+			"a stage has more work: stage=, factor=1.4", NULL },
 	[SIM_WORKLOAD] = { "workload-imbalance", CAUSE_WORKLOAD_IMBALANCE,
-			   "in each step some replicas have longer sequences: factor=1.5" },
+			   "in each step some replicas have longer sequences: factor=1.5", NULL },
 	[SIM_KERNEL] = { "kernel-regression", CAUSE_KERNEL_REGRESSION,
-			 "one kernel is slower on all ranks: phase=mlp, factor=1.3" },
+			 "one kernel is slower on all ranks: phase=mlp, factor=1.3", NULL },
+	[SIM_UNEVEN] = { "uneven-steps", CAUSE_UNEVEN_STEPS,
+			 "ranks leave their loop early, for a barrier, an evaluation or at all: "
+			 "ranks=, fewer=1 (steps), detail=barrier|evaluation|exit",
+			 "barrier|evaluation|exit" },
+	[SIM_DESYNC] = { "collective-desync", CAUSE_COLLECTIVE_DESYNC,
+			 "ranks call another size or operation, or leave one out: ranks=, from=, "
+			 "group=dp|tp|cp|ep|mp|pp, detail=size|operation|skip",
+			 "size|operation|skip" },
+	[SIM_INVERSION] = { "order-inversion", CAUSE_COLLECTIVE_DESYNC,
+			    "ranks call the operations of two groups in the other order: ranks=, "
+			    "from=",
+			    NULL },
+	[SIM_DEAD] = { "dead-rank", CAUSE_DEAD_RANK,
+		       "the process is gone: ranks=, from=, "
+		       "detail=killed|exception|out-of-memory, "
+		       "launcher=1 (it ends the others of the node)",
+		       "killed|exception|out-of-memory" },
+	[SIM_MISSING] = { "missing-rank", CAUSE_MISSING_RANK,
+			  "the process lives and never comes: ranks=, from=, detail=alive|silent "
+			  "(alive: it dumps when it is told to)",
+			  "alive|silent" },
+	[SIM_STUCK] = { "collective-stuck", CAUSE_COLLECTIVE_STUCK,
+			"all have come to a collective and nothing moves: ranks= (of whose group; "
+			"none: rank 0), from=, group=dp|tp|cp|ep|mp",
+			NULL },
+	[SIM_GPU_ERROR] = { "gpu-error", CAUSE_GPU_ERROR,
+			    "the GPU fails, the driver and the process say so: ranks=, from=, "
+			    "launcher=1",
+			    NULL },
+	[SIM_NETWORK_ERROR] = { "network-error", CAUSE_NETWORK_ERROR,
+				"a port fails in a transfer, NCCL says so: ranks=, from=, "
+				"group=dp|tp|cp|ep|mp",
+				NULL },
+	[SIM_PREEMPTED] = { "preempted", CAUSE_PREEMPTED,
+			    "the scheduler ends the job: from=", NULL },
 };
 
 static const struct sim_fault defaults[SIM_FAULT_KINDS] = {
@@ -39,6 +85,7 @@ static const struct sim_fault defaults[SIM_FAULT_KINDS] = {
 	[SIM_STAGE] = { .factor = 1.4 },
 	[SIM_WORKLOAD] = { .factor = 1.5 },
 	[SIM_KERNEL] = { .factor = 1.3, .phase = SIM_MLP },
+	[SIM_UNEVEN] = { .fewer = 1 },
 };
 
 static int kind_of(const char *word, struct error *reterr)
@@ -90,6 +137,33 @@ static bool whole_in(const char *value, int64_t low, int64_t high, int64_t *ret)
 	return true;
 }
 
+/* Which of "a|b|c" it is; -1. */
+static int choice_of(const char *value, const char *choices)
+{
+	size_t n = strlen(value);
+
+	for (int i = 0; choices && n; i++) {
+		const char *end = strchrnul(choices, '|');
+
+		if ((size_t)(end - choices) == n && !strncmp(choices, value, n))
+			return i;
+		choices = *end ? end + 1 : NULL;
+	}
+	return -1;
+}
+
+static bool take_detail(struct sim_fault *f, const char *value)
+{
+	const char *choices = sim_fault_infos[f->kind].details;
+	int d = choices ? choice_of(value, choices) : detail_of(value);
+
+	if (choices)
+		f->how = d;
+	else
+		f->detail = (enum host_detail)MAX(d, 0);
+	return d >= 0;
+}
+
 static bool take(struct sim_fault *f, const char *key, const char *value)
 {
 	int64_t v;
@@ -102,14 +176,23 @@ static bool take(struct sim_fault *f, const char *key, const char *value)
 	}
 	if (!strcmp(key, "phase"))
 		return (f->phase = word_of(value, sim_phase_names, SIM_PHASE_WORDS)) >= 0;
-	if (!strcmp(key, "detail")) {
-		int d = detail_of(value);
-
-		f->detail = (enum host_detail)MAX(d, 0);
-		return d >= 0;
-	}
+	if (!strcmp(key, "detail"))
+		return take_detail(f, value);
+	if (!strcmp(key, "group"))
+		return (f->group = word_of(value, sim_group_names, SIM_GROUPS)) >= 0;
 	if (!strcmp(key, "factor"))
 		return number_in(value, 0.01, 10000, &f->factor);
+	if (!strcmp(key, "drift")) {
+		bool good = number_in(value, 0.001, 100, &f->drift);
+
+		f->drift /= 100;
+		return good;
+	}
+	if (!strcmp(key, "ms") && !strcmp(value, "forever") &&
+	    (f->kind == SIM_HOST || f->kind == SIM_DATA || f->kind == SIM_SAVE)) {
+		f->ms = INFINITY;
+		return true;
+	}
 	if (!strcmp(key, "ms"))
 		return number_in(value, 0, 1e9, &f->ms);
 	if (!whole_in(value, 0, INT32_MAX, &v))
@@ -126,8 +209,12 @@ static bool take(struct sim_fault *f, const char *key, const char *value)
 		f->stage = (int)v;
 	else if (!strcmp(key, "rail"))
 		f->rail = (int)v;
+	else if (!strcmp(key, "fewer") && v > 0)
+		f->fewer = v;
 	else if (!strcmp(key, "pair"))
 		f->pair = v != 0;
+	else if (!strcmp(key, "launcher"))
+		f->launcher = v != 0;
 	else
 		return false;
 	return true;
@@ -145,7 +232,7 @@ int sim_fault_parse(struct sim_faults *faults, const char *text, struct error *r
 	f = defaults[kind];
 	f.kind = (enum sim_fault_kind)kind;
 	f.phase = kind == SIM_KERNEL ? SIM_MLP : -1;
-	f.stage = f.rail = -1;
+	f.stage = f.rail = f.group = -1;
 	f.to = INT64_MAX;
 	f.every = MAX(f.every, 1);
 	f.last = MAX(f.last, 1);
@@ -178,7 +265,33 @@ void sim_faults_done(struct sim_faults *faults)
 	*faults = (struct sim_faults){ 0 };
 }
 
+double sim_fault_factor(const struct sim_fault *f, int64_t step)
+{
+	return f->drift > 0 ? 1 + f->drift * (double)(step - MAX(f->from, 0) + 1) : f->factor;
+}
+
 bool sim_fault_on(const struct sim_fault *f, int64_t step)
 {
 	return step >= f->from && step <= f->to && (step - f->from) % f->every < f->last;
+}
+
+bool sim_fault_hangs(const struct sim_fault *f)
+{
+	return f->kind >= SIM_UNEVEN || isinf(f->ms);
+}
+
+enum cause sim_fault_cause(const struct sim_fault *f)
+{
+	static const enum cause deaths[] = {
+		[SIM_KILLED] = CAUSE_DEAD_RANK,
+		[SIM_EXCEPTION] = CAUSE_EXCEPTION,
+		[SIM_OUT_OF_MEMORY] = CAUSE_OUT_OF_MEMORY,
+	};
+
+	return f->kind == SIM_DEAD ? deaths[f->how] : sim_fault_infos[f->kind].cause;
+}
+
+int64_t sim_fault_step(const struct sim_fault *f, uint32_t steps)
+{
+	return f->kind == SIM_UNEVEN ? (int64_t)steps - f->fewer : f->from;
 }

@@ -54,6 +54,7 @@ struct sim_rank {
 	double comm, exposed;	/* of collectives */
 	double phase_first[SIM_PHASES], phase_last[SIM_PHASES]; /* 0: not met */
 	uint32_t last_post;					/* instance + 1 */
+	uint32_t base[SIM_GROUPS]; /* its groups' first instances, of pairs its lane's */
 	uint64_t noise;
 	struct sim_kept *kept;		 /* [n_keep] of its program */
 	struct sim_span *spans;		 /* [ops]; NULL: it is not traced */
@@ -64,7 +65,8 @@ struct sim_rank {
 
 struct sim {
 	struct sim_options options;
-	struct sim_plan plan;
+	struct sim_plan plan;	  /* of the step: one of these */
+	struct sim_plan plans[2]; /* without and with an evaluation in front */
 	struct sim_rank *ranks;
 	struct sim_inst *insts;
 	uint32_t n_insts;
@@ -81,6 +83,7 @@ struct sim {
 	struct sim_trace *traces;
 	size_t n_traces;
 	uint32_t trace_first, trace_last;
+	struct sim_evidence *evidence; /* of a hang; NULL: not asked for */
 	/* records */
 	struct job job;
 	struct arena arena; /* of a step */
@@ -95,9 +98,14 @@ struct sim {
 double sim_share(uint64_t seed, uint64_t a, uint64_t b);
 double sim_normal(uint64_t seed, uint64_t a, uint64_t b);
 
+bool sim_evaluates(const struct sim *s, uint32_t step);
+/* Operations of a stage's longest step. */
+size_t sim_ops_most(const struct sim *s, uint32_t stage);
 /* Which of the step's instances a rank's collective is. */
 uint32_t sim_inst_of(const struct sim *s, uint32_t rank, const struct sim_op *op);
 void sim_trace_step(struct sim *s);
+void sim_past_step(struct sim *s);
+void sim_evidence_free(struct sim *s);
 
 void sim_record_init(struct sim *s);
 void sim_record_step(struct sim *s);

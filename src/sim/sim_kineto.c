@@ -7,27 +7,11 @@
 #include <stdio.h>
 
 #include "sim/sim_inside.h"
+#include "sim/sim_words.h"
 
 #define BEFORE_NS 1000000000.0 /* stamps begin so long after the base time: clocks may be early */
 #define API_NS	  4000.0       /* of a launch */
 #define LISTED	  64u	       /* members of a group that are written out */
-
-static const struct {
-	const char *name, *kernel;
-} collectives[COMM_OPS] = {
-	[COMM_ALL_REDUCE] = { "allreduce", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL" },
-	[COMM_ALL_GATHER] = { "_allgather_base", "ncclDevKernel_AllGather_RING_LL" },
-	[COMM_REDUCE_SCATTER] = { "_reduce_scatter_base",
-				  "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL" },
-	[COMM_ALL_TO_ALL] = { "all_to_allv", "ncclDevKernel_SendRecv" },
-	[COMM_SEND] = { "send", "ncclDevKernel_SendRecv" },
-	[COMM_RECV] = { "recv", "ncclDevKernel_SendRecv" },
-};
-
-static const char *const ranges[HOST_DETAILS] = {
-	"other work", "torch.compile: inductor_compile", "gc.collect", "log_metrics",
-	"read",	      "cudaStreamSynchronize",
-};
 
 struct sim_trace {
 	uint32_t rank;
@@ -111,13 +95,13 @@ static void collective(const struct sim *s, struct sim_trace *tr, const struct s
 		*busy = end;
 	}
 	launch(s, tr, x);
-	kernel(s, tr, collectives[row->op].kernel, stream, start, end);
+	kernel(s, tr, sim_comm_words[row->op].kernel, stream, start, end);
 	fprintf(tr->f,
 		", \"Collective name\": \"%s\", \"In msg nelems\": %" PRIu64
 		", \"Out msg nelems\": %" PRIu64 ", \"Group size\": %" PRIu32
 		", \"dtype\": \"BFloat16\", \"Process Group Name\": \"%s\", "
 		"\"Process Group Description\": \"%s\"",
-		collectives[row->op].name, n, n, g->size, intern_get(&s->job.names, g->name),
+		sim_comm_words[row->op].name, n, n, g->size, intern_get(&s->job.names, g->name),
 		intern_get(&s->job.names, g->desc));
 	if (g->n_ranks) {
 		fputs(", \"Process Group Ranks\": \"[", tr->f);
@@ -177,7 +161,8 @@ void sim_trace_step(struct sim *s)
 		host_range(s, tr, name, r->step_host, r->t + SIM_READ_NS);
 		for (int d = 0; d < HOST_DETAILS; d++)
 			if (r->stalled[d][1] > r->stalled[d][0])
-				host_range(s, tr, ranges[d], r->stalled[d][0], r->stalled[d][1]);
+				host_range(s, tr, sim_detail_words[d], r->stalled[d][0],
+					   r->stalled[d][1]);
 		if (r->saved[1] > r->saved[0])
 			host_range(s, tr, "save_checkpoint", r->saved[0], r->saved[1]);
 		for (size_t i = 0; i < p->ops.n; i++)
@@ -255,8 +240,7 @@ int sim_trace(struct sim *s, const int64_t *ranks, size_t n, const char *folder,
 		s->n_traces++;
 		tr->correlation = 1000;
 		r = &s->ranks[tr->rank];
-		r->spans =
-		    xcalloc(s->plan.programs[s->plan.stage_of[tr->rank]].ops.n, sizeof(*r->spans));
+		r->spans = xcalloc(sim_ops_most(s, s->plan.stage_of[tr->rank]), sizeof(*r->spans));
 		head(s, tr);
 	}
 	return 0;

@@ -11,16 +11,16 @@
 #include <math.h>
 
 const char *const sim_phase_names[SIM_PHASE_WORDS] = {
-	"data", "embedding", "self_attention", "mlp",	     "dispatch", "combine",
-	"head", "gradients", "optimizer",      "checkpoint", "forward",	 "backward",
+	"data", "embedding", "self_attention", "mlp",	  "dispatch", "combine",
+	"head", "gradients", "optimizer",      "forward", "backward",
 };
 
-enum { K_EMBED, K_FLASH, K_FLASH_BACK, K_GEMM, K_GEMM_BACK, K_HEAD, K_ADAM, K_COPY };
+const char *const sim_group_names[SIM_GROUPS] = { "tp", "cp", "dp", "ep", "mp", "pp" };
+
+enum { K_EMBED, K_FLASH, K_FLASH_BACK, K_GEMM, K_GEMM_BACK, K_HEAD, K_ADAM };
 const char *const sim_kernel_names[SIM_KERNELS] = {
-	"embedding_kernel",	     "flash_fwd_kernel",
-	"flash_bwd_kernel",	     "grouped_gemm_fprop",
-	"grouped_gemm_dgrad",	     "lm_head_gemm",
-	"multi_tensor_apply_kernel", "vectorized_elementwise_kernel",
+	"embedding_kernel",   "flash_fwd_kernel", "flash_bwd_kernel",	       "grouped_gemm_fprop",
+	"grouped_gemm_dgrad", "lm_head_gemm",	  "multi_tensor_apply_kernel",
 };
 
 /* Shares of a layer's forward; a backward takes twice as long. */
@@ -177,7 +177,7 @@ static void edge(struct building *b, enum sim_op_kind kind, uint32_t v, bool in_
 	op->bytes = activation_bytes(b);
 	op->ns = (float)transfer_ns(b->p, SIM_PP, COMM_SEND, op->bytes);
 	op->launch_ns = 20000;
-	op->place = (at * b->p->micro_batches + micro) * 2 + backward;
+	op->place = (at * (b->p->micro_batches + b->p->evaluation) + micro) * 2 + backward;
 	op->row = row_of(b->to, SIM_PP, kind == SIM_SEND ? COMM_SEND : COMM_RECV, op->bytes);
 }
 
@@ -257,7 +257,7 @@ static void choose_kept(const struct sim_plan *p, struct sim_program *to)
 
 		if (!is_comm(op))
 			continue;
-		if (pair ? is_kept(op->micro, p->micro_batches, pairs)
+		if (pair ? is_kept(op->micro, p->micro_batches + p->evaluation, pairs)
 			 : is_kept(seen[op->row]++, to->rows[op->row].count, SIM_KEEP))
 			op->keep = (int16_t)to->n_keep++;
 	}
@@ -278,6 +278,12 @@ static void program(struct sim_plan *p, uint32_t stage, double layer_ns)
 	add(&b, SIM_WORK, SIM_DATA_PHASE, 0);
 	if (!p->options->all_reduce)
 		meet(&b, SIM_MEET, SIM_DP, COMM_ALL_GATHER, SIM_OPTIMIZER, 0, (uint64_t)100 << 20);
+	for (uint32_t i = 0; i < p->evaluation * p->chunks; i++) {
+		uint32_t k, micro;
+
+		ith(p, i, false, &k, &micro);
+		chunk(&b, k, p->micro_batches + micro, false, false);
+	}
 	for (uint32_t i = 0; i < warm; i++)
 		one(&b, i, false);
 	for (uint32_t i = warm; i < total; i++) {
@@ -382,12 +388,12 @@ static double expected_ns(const struct sim_plan *p, double chunks_in_line)
 	return MAX(most, 1) * chunks_in_line / p->micro_batches;
 }
 
-void sim_plan_make(struct sim_plan *p, const struct sim_options *options)
+void sim_plan_make(struct sim_plan *p, const struct sim_options *options, bool evaluates)
 {
 	static const enum layout_dim tp[] = { LAYOUT_TP }, cp[] = { LAYOUT_CP },
 				     dp[] = { LAYOUT_CP, LAYOUT_DP },
 				     mp[] = { LAYOUT_TP, LAYOUT_PP }, pp[] = { LAYOUT_PP };
-	double chunks_in_line, layer_ns;
+	double chunks_in_line, layer_ns, used;
 
 	*p = (struct sim_plan){ .options = options,
 				.world = (uint32_t)layout_world(&options->layout),
@@ -406,11 +412,15 @@ void sim_plan_make(struct sim_plan *p, const struct sim_options *options)
 	p->programs = xcalloc(p->stages, sizeof(*p->programs));
 	layer_ns = options->step_ms * 1e6 / (3.1 * options->layers * p->chunks * chunks_in_line);
 	for (int again = 0; again < 2; again++) {
+		used = layer_ns;
 		for (uint32_t i = 0; i < p->stages; i++)
 			program(p, i, layer_ns);
 		layer_ns *= options->step_ms * 1e6 / expected_ns(p, chunks_in_line);
 	}
-	p->of_kind[SIM_PP] = (p->stages * p->chunks - 1) * p->micro_batches * 2;
+	p->evaluation = evaluates ? p->micro_batches : 0;
+	for (uint32_t i = 0; i < p->stages && evaluates; i++)
+		program(p, i, used);
+	p->of_kind[SIM_PP] = (p->stages * p->chunks - 1) * (p->micro_batches + p->evaluation) * 2;
 	for (int g = 0; g < SIM_GROUPS; g++)
 		p->first_inst[g + 1] =
 		    p->first_inst[g] + p->of_kind[g] * (g == SIM_PP ? p->lanes : p->groups[g]);

@@ -18,7 +18,6 @@ enum sim_phase {
 	SIM_HEAD,
 	SIM_GRADIENTS,
 	SIM_OPTIMIZER,
-	SIM_CHECKPOINT,
 	SIM_PHASES,
 	/* of faults only: all that a layer computes on its way */
 	SIM_FORWARD = SIM_PHASES,
@@ -28,6 +27,7 @@ enum sim_phase {
 extern const char *const sim_phase_names[SIM_PHASE_WORDS];
 
 enum sim_group { SIM_TP, SIM_CP, SIM_DP, SIM_EP, SIM_MP, SIM_PP, SIM_GROUPS };
+extern const char *const sim_group_names[SIM_GROUPS];
 
 enum sim_op_kind {
 	SIM_WORK,  /* compute */
@@ -69,13 +69,14 @@ struct sim_program {
 	uint32_t n_rows, n_keep;
 };
 
-enum { SIM_KERNELS = 8 };
+enum { SIM_KERNELS = 7 };
 extern const char *const sim_kernel_names[SIM_KERNELS];
 
 struct sim_plan {
 	const struct sim_options *options;
 	uint32_t world, stages, lanes; /* lanes: ranks of a stage */
 	uint32_t micro_batches, chunks;
+	uint32_t evaluation;		/* micro-batches of an evaluation in front; 0: none */
 	struct sim_program *programs;	/* [stages] */
 	uint32_t of_kind[SIM_GROUPS];	/* collectives of a kind in a step, over stages the most */
 	uint32_t groups[SIM_GROUPS];	/* groups of a kind */
@@ -87,5 +88,6 @@ struct sim_plan {
 	uint32_t first_inst[SIM_GROUPS + 1]; /* where a kind's instances begin */
 };
 
-void sim_plan_make(struct sim_plan *p, const struct sim_options *options);
+/* evaluates: of the steps that an evaluation comes before. */
+void sim_plan_make(struct sim_plan *p, const struct sim_options *options, bool evaluates);
 void sim_plan_done(struct sim_plan *p);

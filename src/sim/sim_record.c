@@ -6,6 +6,7 @@
  * same for all members (sim_plan.c).
  */
 #include "sim/sim_inside.h"
+#include "sim/sim_words.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,21 +15,6 @@
 #define DRIFT	  2e-6 /* .. and drift apart by this */
 #define LISTED	  64u /* members of a group that the head of a rank lists; beyond, its name tells */
 #define BINS	  1200u
-
-static const struct {
-	const char *name, *desc;
-} group_words[SIM_GROUPS] = {
-	[SIM_TP] = { "tp", "TENSOR_MODEL_PARALLEL_GROUP" },
-	[SIM_CP] = { "cp", "CONTEXT_PARALLEL_GROUP" },
-	[SIM_DP] = { "dp", "DATA_PARALLEL_GROUP_WITH_CP" },
-	[SIM_EP] = { "ep", "EXPERT_MODEL_PARALLEL_GROUP" },
-	[SIM_MP] = { "mp", "MODEL_PARALLEL_GROUP" },
-	[SIM_PP] = { "pp", "PIPELINE_MODEL_PARALLEL_GROUP" },
-};
-
-static const char *const detail_words[HOST_DETAILS] = {
-	"", "inductor_compile", "gc.collect", "Python function", "read", "cudaStreamSynchronize",
-};
 
 /* --- the job --- */
 
@@ -51,7 +37,7 @@ static void make_groups(struct sim *s)
 		for (uint32_t i = 0; i < p->groups[g] && p->members[g] > 1; i++) {
 			char name[32];
 
-			snprintf(name, sizeof(name), "%s_%" PRIu32, group_words[g].name, i);
+			snprintf(name, sizeof(name), "%s_%" PRIu32, sim_group_names[g], i);
 			ids[i] = intern_str(&job->names, name);
 			if (listed)
 				members[i] =
@@ -66,7 +52,7 @@ static void make_groups(struct sim *s)
 			s->groups[r][g] = info->n_groups;
 			info->groups[info->n_groups++] = (struct rank_group){
 				.name = ids[at],
-				.desc = intern_str(&job->names, group_words[g].desc),
+				.desc = intern_str(&job->names, sim_group_descs[g]),
 				.size = p->members[g],
 				.ranks = members[at],
 				.n_ranks = listed ? p->members[g] : 0,
@@ -113,7 +99,7 @@ void sim_record_init(struct sim *s)
 	for (int i = 0; i < SIM_KERNELS; i++)
 		s->kernel_ids[i] = intern_str(&job->names, sim_kernel_names[i]);
 	for (int i = 0; i < HOST_DETAILS; i++)
-		s->what_ids[i] = i ? intern_str(&job->names, detail_words[i]) : NO_ID;
+		s->what_ids[i] = i ? intern_str(&job->names, sim_detail_words[i]) : NO_ID;
 	s->steps = xcalloc(world, sizeof(*s->steps));
 	s->step_of = xcalloc(world, sizeof(*s->step_of));
 }
@@ -182,6 +168,7 @@ static void put_kernels(struct sim *s, const struct sim_rank *r, const struct si
 	uint16_t low[SIM_KERNELS], high[SIM_KERNELS] = { 0 };
 	struct step_kernel kernels[SIM_KERNELS] = { 0 };
 
+	hist_prepare();
 	memset(low, 0xff, sizeof(low));
 	for (size_t i = 0; i < p->ops.n; i++) {
 		const struct sim_op *op = &p->ops.v[i];
@@ -191,7 +178,7 @@ static void put_kernels(struct sim *s, const struct sim_rank *r, const struct si
 
 		if (op->kind != SIM_WORK || op->phase == SIM_DATA_PHASE)
 			continue;
-		bin = MIN(hist_bin_of(ns), BINS - 1);
+		bin = MIN(ns > HIST_QUICK_NS ? hist_bin_of(ns) : hist_bin_quick(ns), BINS - 1);
 		counts[op->kernel][bin]++;
 		low[op->kernel] = MIN(low[op->kernel], bin);
 		high[op->kernel] = MAX(high[op->kernel], bin);
@@ -325,6 +312,8 @@ static void put_step(struct sim *s, uint32_t rank)
 		.data_wait_ns = whole(r->own[OWN_DATA]),
 	};
 	step->mark_ns = step->wall_ns;
+	if (sim_evaluates(s, s->step))
+		step->flags |= STEP_EVALUATION;
 	if (r->own[OWN_SAVE] > 0)
 		step->flags |= STEP_CHECKPOINT;
 	for (int i = 0; i < OWN_PARTS; i++) {

@@ -7,7 +7,7 @@
  * Times follow from what they wait for (the largest of several), so the order in which ranks are
  * taken up does not matter.
  */
-#include "sim/sim_inside.h"
+#include "sim/sim_hang.h"
 
 #include <math.h>
 
@@ -82,7 +82,7 @@ static double compute_factor(const struct sim *s, uint32_t rank, const struct si
 		else if (f->kind == SIM_STAGE)
 			slower = (uint32_t)f->stage == s->plan.stage_of[rank] &&
 				 op->phase != SIM_OPTIMIZER;
-		factor *= slower ? f->factor : 1;
+		factor *= slower ? sim_fault_factor(f, s->step) : 1;
 	}
 	return factor;
 }
@@ -100,7 +100,7 @@ static void link_fault(struct sim *s, uint32_t rank, const struct sim_op *op, st
 		    (!s->spans[op->group] && s->plan.world > node))
 			continue;
 		if (!f->pair || (inst->first_bad && (inst->first_bad - 1) / node != rank / node))
-			inst->slow = MAX(inst->slow, (float)f->factor);
+			inst->slow = MAX(inst->slow, (float)sim_fault_factor(f, s->step));
 		else
 			inst->first_bad = rank + 1;
 	}
@@ -181,10 +181,11 @@ static double take_up(struct sim_rank *r, const struct sim_op *op, uint32_t n_op
 	r->lead_most = MAX(r->lead_most, lead);
 	if (r->host + START_LATENCY_NS > r->t)
 		idle(r, r->host + START_LATENCY_NS);
-	else if (lead > 0 && r->pending[OWN_HOST] + r->pending[OWN_DATA] > 0)
+	else if (lead > 0 && r->pending[OWN_HOST] + r->pending[OWN_DATA] > 0) {
 		/* what the run-ahead hid is not felt later */
-		for (int part = 0; part < OWN_PARTS; part++)
-			r->pending[part] = 0;
+		memset(r->pending, 0, sizeof(r->pending));
+		memset(r->pending_detail, 0, sizeof(r->pending_detail));
+	}
 	if (r->spans)
 		r->spans[r->pc] = (struct sim_span){ r->host, r->t, r->t };
 	return r->t;
@@ -206,14 +207,19 @@ static double own_at(const struct sim_rank *r, double t)
 
 /* --- collectives --- */
 
-uint32_t sim_inst_of(const struct sim *s, uint32_t rank, const struct sim_op *op)
+static void find_bases(const struct sim *s, uint32_t rank, uint32_t *base)
 {
 	const struct sim_plan *p = &s->plan;
 
-	if (op->group == SIM_PP)
-		return p->first_inst[SIM_PP] + op->place * p->lanes + p->lane_of[rank];
-	return p->first_inst[op->group] + p->group_of[op->group][rank] * p->of_kind[op->group] +
-	       op->place;
+	for (int g = 0; g < SIM_GROUPS; g++)
+		base[g] = p->first_inst[g] +
+			  (g == SIM_PP ? p->lane_of[rank] : p->group_of[g][rank] * p->of_kind[g]);
+}
+
+uint32_t sim_inst_of(const struct sim *s, uint32_t rank, const struct sim_op *op)
+{
+	return s->ranks[rank].base[op->group] +
+	       op->place * (op->group == SIM_PP ? s->plan.lanes : 1);
 }
 
 static void wake(struct sim *s, struct sim_inst *inst)
@@ -391,7 +397,8 @@ static void work(struct sim *s, uint32_t rank, struct sim_rank *r, const struct 
 	double ns = op->ns * (1 + s->options.noise * noise_next(r)), start, length, tokens;
 
 	if (op->with_length) {
-		length = s->lengths[s->replica_of[rank] * p->micro_batches + op->micro];
+		length = s->lengths[s->replica_of[rank] * p->micro_batches +
+				    op->micro % p->micro_batches];
 		ns *= op->phase == SIM_ATTENTION ? length * length : length;
 	}
 	if (op->with_tokens && p->members[SIM_EP] > 1) {
@@ -453,6 +460,7 @@ static void rank_begin(struct sim *s, uint32_t rank)
 		.noise = hash_mix(hash_mix(s->options.seed, rank), s->step),
 	};
 	r->step_host = r->host;
+	find_bases(s, rank, r->base);
 	s->stack[s->n_stack++] = rank;
 }
 
@@ -470,17 +478,28 @@ static void draw_lengths(struct sim *s)
 			for (size_t k = 0; k < s->n_active; k++)
 				if (s->active[k]->kind == SIM_WORKLOAD &&
 				    sim_share(s->options.seed ^ 0x77, i, s->step) < 0.25)
-					x *= s->active[k]->factor;
+					x *= sim_fault_factor(s->active[k], s->step);
 			s->lengths[at] = (float)MAX(x, 0.1);
 		}
+}
+
+bool sim_evaluates(const struct sim *s, uint32_t step)
+{
+	return s->options.evaluate && step && !(step % s->options.evaluate);
+}
+
+size_t sim_ops_most(const struct sim *s, uint32_t stage)
+{
+	return s->plans[s->options.evaluate > 0].programs[stage].ops.n;
 }
 
 struct step *const *sim_next(struct sim *s, uint64_t *ret_number)
 {
 	double sum = 0;
 
-	if (s->step == s->options.steps)
+	if (s->step == MIN(s->options.steps, sim_hang_step(&s->options)))
 		return NULL;
+	s->plan = s->plans[sim_evaluates(s, s->step)];
 	s->n_active = 0;
 	for (size_t i = 0; i < s->options.faults.n; i++)
 		if (sim_fault_on(&s->options.faults.v[i], s->step))
@@ -497,6 +516,7 @@ struct step *const *sim_next(struct sim *s, uint64_t *ret_number)
 	s->step_ns = sum / s->plan.world;
 	sim_record_step(s);
 	sim_trace_step(s);
+	sim_past_step(s);
 	*ret_number = s->step++;
 	return s->step_of;
 }
@@ -539,6 +559,12 @@ static int check(const struct sim_options *o, struct error *reterr)
 			return error_set(reterr, -EINVAL,
 					 "%s: from=%" PRId64 " lies behind to=%" PRId64,
 					 sim_fault_infos[f->kind].name, f->from, f->to);
+		if (sim_fault_hangs(f) && (sim_fault_step(f, o->steps) < 0 ||
+					   sim_fault_step(f, o->steps) >= (int64_t)o->steps))
+			return error_set(reterr, -EINVAL,
+					 "%s: the job has the steps 0 to %" PRIu32
+					 " only: it never acts",
+					 sim_fault_infos[f->kind].name, o->steps - 1);
 		if (f->rail >= 0 && (uint32_t)f->rail >= o->gpus_per_node)
 			return error_set(reterr, -EINVAL,
 					 "comm-link: rail= must be one of 0 to %" PRIu32,
@@ -548,7 +574,8 @@ static int check(const struct sim_options *o, struct error *reterr)
 					 "pipeline-imbalance: stage= must be one of 0 to %" PRIu32,
 					 pp - 1);
 		if (f->kind != SIM_SAVE && f->kind != SIM_STAGE && f->kind != SIM_WORKLOAD &&
-		    f->kind != SIM_KERNEL && !f->n_ranks && f->rail < 0)
+		    f->kind != SIM_KERNEL && f->kind != SIM_STUCK && f->kind != SIM_PREEMPTED &&
+		    !f->n_ranks && f->rail < 0)
 			return error_set(reterr, -EINVAL, "%s: ranks= is missing",
 					 sim_fault_infos[f->kind].name);
 	}
@@ -599,7 +626,10 @@ int sim_new(const struct sim_options *options, struct sim **ret, struct error *r
 		free(s);
 		return r;
 	}
-	sim_plan_make(&s->plan, o);
+	sim_plan_make(&s->plans[0], o, false);
+	if (o->evaluate)
+		sim_plan_make(&s->plans[1], o, true);
+	s->plan = s->plans[0];
 	for (size_t i = 0; i < o->faults.n; i++) {
 		struct sim_fault *f = &o->faults.v[i];
 
@@ -611,7 +641,7 @@ int sim_new(const struct sim_options *options, struct sim **ret, struct error *r
 	}
 	find_replicas(s);
 	find_spans(s);
-	s->n_insts = s->plan.first_inst[SIM_GROUPS];
+	s->n_insts = s->plans[o->evaluate > 0].first_inst[SIM_GROUPS];
 	s->insts = xmalloc((s->n_insts + 1) * sizeof(*s->insts));
 	s->stack = xmalloc((size_t)s->plan.world * sizeof(*s->stack));
 	s->active = xcalloc(o->faults.n + 1, sizeof(*s->active));
@@ -619,10 +649,12 @@ int sim_new(const struct sim_options *options, struct sim **ret, struct error *r
 	    xmalloc((size_t)o->layout.size[LAYOUT_DP] * s->plan.micro_batches * sizeof(float));
 	s->ranks = xcalloc(s->plan.world, sizeof(*s->ranks));
 	for (uint32_t k = 0; k < s->plan.world; k++) {
-		const struct sim_program *p = &s->plan.programs[s->plan.stage_of[k]];
+		const struct sim_plan *p = &s->plans[o->evaluate > 0];
+		uint32_t keep = MAX(p->programs[p->stage_of[k]].n_keep,
+				    s->plan.programs[p->stage_of[k]].n_keep);
 
-		s->ranks[k].kept = xcalloc(p->n_keep + 1, sizeof(*s->ranks[k].kept));
-		s->ranks[k].work_ns = xcalloc(p->ops.n, sizeof(float));
+		s->ranks[k].kept = xcalloc(keep + 1, sizeof(*s->ranks[k].kept));
+		s->ranks[k].work_ns = xcalloc(sim_ops_most(s, p->stage_of[k]), sizeof(float));
 	}
 	sim_record_init(s);
 	*ret = s;
@@ -639,7 +671,9 @@ struct sim *sim_free(struct sim *s)
 		free(s->ranks[r].spans);
 	}
 	sim_record_done(s);
-	sim_plan_done(&s->plan);
+	sim_plan_done(&s->plans[0]);
+	if (s->options.evaluate)
+		sim_plan_done(&s->plans[1]);
 	free(s->ranks);
 	free(s->insts);
 	free(s->stack);
@@ -647,6 +681,7 @@ struct sim *sim_free(struct sim *s)
 	free(s->lengths);
 	free(s->replica_of);
 	sim_trace_end(s, NULL);
+	sim_evidence_free(s);
 	free(s->traces);
 	free(s);
 	return NULL;

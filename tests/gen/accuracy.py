@@ -105,7 +105,10 @@ def wrong_with(doc, cause, ranks, stages, told):
     first = loud[0] if loud else None
     if not first:
         return 'silent'
-    if first['culprits']['ranks'] != ranks or first['culprits']['stages'] != stages:
+    named = first['culprits']['ranks']
+    # a port that only one slow pair of ranks shows is told as the pair: either end may be it
+    pair = cause == 'comm-link' and len(ranks) == 1 and len(named) == 2 and ranks[0] in named
+    if (named != ranks and not pair) or first['culprits']['stages'] != stages:
         return 'culprit'
     return None if first['cause'] == cause else 'cause'
 
