@@ -148,7 +148,8 @@ static void fill_straggler(struct report *r, struct finding *f)
 		.confidence = 0.9,
 	};
 	*vec_push(&f->culprits) = 7;
-	*vec_push(&f->propagation) = (struct propagation){ .at = "all_reduce", .victims = "0-6", .ms = 301.2 };
+	*vec_push(&f->propagation) =
+	    (struct propagation){ .at = "all_reduce", .victims = "0-6", .ms = 301.2 };
 	*vec_push(&f->windows) = (struct window){ 12, 40, -1, -1 };
 	*vec_push(&f->evidence) = (struct evidence){ "compute of rank 7, median over steps 12-40",
 						     1060.12, 748.3, "ms", "trace" };

@@ -125,6 +125,16 @@ class Sim(unittest.TestCase):
             self.assertAlmostEqual(found_lost, lost, delta=.25 * lost)
             self.assertLess(faults[0]['evidence'][0]['value'], 1.1 * doc['job']['step_ms']['median'])
 
+    def test_faults_in_steps_whose_replay_is_gone(self):
+        """Only the last replays of so many ranks fit: a fault that is over by then costs what it made the steps longer."""
+        truth = self.make('job', 'dp=1024 pp=8 ep=8', 'host-stall ranks=1234 detail=compile ms=20000 from=5 to=5',
+                          'compute-straggler ranks=5000 factor=1.8 from=2 to=4', steps=12)
+        _, _, faults = found(self.out / 'job')
+        self.assertEqual([(f['cause'], f['culprits']['ranks'], f['windows'][0]['first_step']) for f in faults],
+                         [('host-stall', [1234], 5), ('compute-straggler', [5000], 2)])
+        for f, t in zip(faults, truth['faults']):
+            self.assertAlmostEqual(f['impact']['slowdown'], t['slowdown'], delta=.05 * t['slowdown'])
+
     def test_a_drift_that_nobody_sees(self):
         """0.1 % a step: where it costs, a fault; where the pipeline's slack still hides it, a risk."""
         for layout, severity in (('tp=4 dp=16', 'fault'), ('tp=4 dp=16 pp=2', 'risk')):

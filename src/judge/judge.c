@@ -101,12 +101,10 @@ static void forget(struct judge *j)
 		}
 	}
 	for (size_t u = 0; u < j->links.n; u++) {
-		float *all[] = { j->links.v[u].spent, j->links.v[u].expected, j->links.v[u].bytes };
+		struct link_time *at = j->links.v[u].at;
 
-		for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
-			memmove(all[i], all[i] + half, keep * sizeof(float));
-			memset(all[i] + keep, 0, half * sizeof(float));
-		}
+		memmove(at, at + half, keep * sizeof(*at));
+		memset(at + keep, 0, half * sizeof(*at));
 	}
 	for (size_t i = 0; i < j->waits.n; i++) {
 		memmove(j->waits.v[i].ns, j->waits.v[i].ns + half, keep * sizeof(float));
@@ -203,9 +201,9 @@ static uint32_t waited_of(struct judge *j, const struct paired *in)
 	return (uint32_t)i;
 }
 
-/* Who came last and who waited: the last to arrive has the shortest duration, the others' extra is
- * waiting. */
-static void take_waits(struct judge *j, struct pairing *p, struct step *const *steps, uint32_t t)
+/* Which collectives somebody waited in: the last to arrive has the shortest duration, the others'
+   extra is waiting. Who and how long is taken row by row while the replay is built. */
+static void find_waits(struct judge *j, struct pairing *p)
 {
 	double least = fmax(ARRIVAL_LEAST_NS, ARRIVAL_SCATTERS * p->scatter);
 
@@ -219,23 +217,14 @@ static void take_waits(struct judge *j, struct pairing *p, struct step *const *s
 		if (apart)
 			in->waited_at = waited_of(j, in);
 	}
-	for (uint32_t row = 0; row < j->n_rows; row++)
-		for (uint32_t i = 0; steps[row] && i < steps[row]->n_colls; i++) {
-			struct paired *in = &p->insts.v[p->inst_of[row][i]];
-			double d = coll_ns(&steps[row]->colls[i]);
+}
 
-			if (in->waited < 0)
-				continue;
-			in->waited += d - in->shortest;
-			j->waits.v[in->waited_at].of_row[row] += (float)(d - in->shortest);
-			j->ranks[row].wait_ns += (int64_t)(d - in->shortest);
-			if (d <= in->shortest)
-				in->last_row = row;
-		}
+static void take_waits(struct judge *j, const struct pairing *p, uint32_t t)
+{
 	for (size_t i = 0; i < p->insts.n; i++) {
 		const struct paired *in = &p->insts.v[i];
 
-		if (in->waited < 0)
+		if (in->waited < 0 || in->last_row == NO_ID)
 			continue;
 		j->ranks[in->last_row].arrived_last++;
 		j->caused[in->last_row] += in->waited;
@@ -289,8 +278,9 @@ int judge_step(struct judge *j, uint64_t number, struct step *const *steps)
 	j->n_steps++;
 	take_ops(j, steps, number);
 	pair_step(j, steps, p);
-	take_waits(j, p, steps, t);
+	find_waits(j, p);
 	m->replay = replay_build(j, steps, p);
+	take_waits(j, p, t);
 	link_step(j, p, m->replay, t);
 	for (uint32_t row = 0; row < j->n_rows && !t; row++)
 		if (steps[row])
@@ -299,7 +289,8 @@ int judge_step(struct judge *j, uint64_t number, struct step *const *steps)
 	for (uint32_t old = 0; j->replay_bytes > REPLAY_BYTES_MAX && old < t; old++)
 		if (j->moments[old].replay) { /* the oldest goes first */
 			j->replay_bytes -= j->moments[old].replay->bytes;
-			replay_free(j->moments[old].replay);
+			replay_free(j->spare);
+			j->spare = j->moments[old].replay;
 			j->moments[old].replay = NULL;
 		}
 	kernel_step(j, steps, t);
@@ -415,6 +406,7 @@ struct judge *judge_free(struct judge *j)
 	if (!j)
 		return NULL;
 	pair_done(&j->pairing);
+	replay_free(j->spare);
 	for (uint32_t t = 0; t < j->n_steps; t++)
 		replay_free(j->moments[t].replay);
 	for (uint32_t k = 0; k < j->n_kernels; k++) {
@@ -422,9 +414,7 @@ struct judge *judge_free(struct judge *j)
 		free(j->kernels[k].total);
 	}
 	for (size_t u = 0; u < j->links.n; u++) {
-		free(j->links.v[u].spent);
-		free(j->links.v[u].expected);
-		free(j->links.v[u].bytes);
+		free(j->links.v[u].at);
 	}
 	for (uint32_t row = 0; row < j->n_rows; row++) {
 		free(j->details[row].kernels.v);

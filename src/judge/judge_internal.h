@@ -69,6 +69,7 @@ struct replay {
 	struct replay_event *events;
 	struct replay_inst *insts;
 	size_t bytes;
+	size_t cap_colls, cap_insts;
 };
 
 /* What to assume of a step; all of zeros: as it was. */
@@ -102,6 +103,7 @@ struct paired_member {
 /* Kept from step to step: a step of the same shape is paired as the one before. */
 struct pairing {
 	uint64_t *shape; /* [row] what its pairing depends on; NULL: nothing was paired yet */
+	uint64_t bytes;	 /* hash over what was moved in this step */
 	bool once;	 /* by its times: of no use for another step */
 	bool orphans;	 /* a collective has one member that is not alone in its group */
 	bool loose;	 /* a send or receive has */
@@ -134,10 +136,12 @@ struct link_unit {
 	uint32_t group;	    /* row of job groups */
 	uint32_t nodes;	    /* that its rows are spread over */
 	bool p2p, complete; /* complete: all members were given */
-	float *spent;	    /* [step] ns; 0: nothing there */
-	float *
-	    expected; /* [step] ns, from units of the same kind; 0: there is none to compare with */
-	float *bytes; /* [step] */
+	struct link_time {
+		float spent;	/* ns; 0: nothing there */
+		float expected; /* ns, from units of the same kind; 0: there is none to compare with
+				 */
+		float bytes;
+	} * at;	      /* [step] */
 	bool by_past; /* nobody like it is faster: expected is what it took before */
 };
 
@@ -235,6 +239,7 @@ struct judge {
 	struct moment *moments; /* [history] */
 	struct point *points;	/* [row * history + step] */
 	size_t replay_bytes;
+	struct replay *spare; /* one that was dropped: its memory is used again */
 
 	bool *useless_numbers; /* [job groups] of this step: sequence numbers pair nobody */
 	bool *local_peers;     /* [job groups] peers of sends and receives count within the group */

@@ -71,6 +71,38 @@ static void for_all_steps(const struct judge *j, struct entry *e)
 	e->extra_ns *= (double)on / kept;
 }
 
+/* The lower median of the steps in which nobody is blamed, or else e is not. 0: there are none. */
+static double usual_wall(const struct judge *j, const struct entry *e)
+{
+	_cleanup_free_ double *x = xmalloc((j->n_steps + 1) * sizeof(*x));
+	size_t n = 0;
+
+	for (int strict = 1; strict >= 0 && !n; strict--)
+		for (uint32_t t = 0; t < j->n_steps; t++) {
+			bool on = e->on[t] || j->moments[t].set_aside;
+
+			for (size_t i = 0; strict && i < j->entries.n; i++)
+				on |= j->entries.v[i].on[t];
+			if (!on)
+				x[n++] = j->moments[t].wall;
+		}
+	return n ? lower_median(x, n) : 0;
+}
+
+/* Of large jobs few replays are kept. Where none is of its steps, these are longer than others by
+   what it costs. */
+static void cost_by_walls(const struct judge *j, struct entry *e)
+{
+	double usual = usual_wall(j, e);
+
+	for (uint32_t t = 0; t < j->n_steps && usual > 0; t++) {
+		if (!e->on[t] || j->moments[t].set_aside)
+			continue;
+		e->spent_ns += j->moments[t].wall;
+		e->saved_ns += fmin(excess_of(j, e, t), fmax(0, j->moments[t].wall - usual));
+	}
+}
+
 /* The time saved in its steps by mending it: alone, or last of all, whichever is more: where two
    faults hide each other, neither saves anything alone. */
 void entry_impact(struct judge *j, struct entry *e)
@@ -105,6 +137,8 @@ void entry_impact(struct judge *j, struct entry *e)
 			last += fmin(most, run(j, t, &but) - run(j, t, &all));
 	}
 	e->saved_ns = fmax(0, fmax(alone, last));
+	if (e->spent_ns <= 0)
+		cost_by_walls(j, e);
 	for_all_steps(j, e);
 }
 

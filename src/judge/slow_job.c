@@ -177,8 +177,8 @@ static bool transfers_rose(const struct judge *j, const uint32_t *at, size_t n, 
 
 	for (size_t i = 0; i < n; i++)
 		for (size_t u = 0; u < j->links.n; u++) {
-			spent[i >= split] += (double)j->links.v[u].spent[at[i]];
-			bytes[i >= split] += (double)j->links.v[u].bytes[at[i]];
+			spent[i >= split] += (double)j->links.v[u].at[at[i]].spent;
+			bytes[i >= split] += (double)j->links.v[u].at[at[i]].bytes;
 		}
 	if (spent[0] <= 0 || bytes[0] <= 0)
 		return false;

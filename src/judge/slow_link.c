@@ -66,9 +66,7 @@ static void unit_add(struct judge *j, const struct pairing *p, const struct pair
 	qsort(u->rows, u->n_rows, sizeof(*u->rows), by_row);
 	u->nodes = nodes_of(j, u->rows, u->n_rows);
 	u->complete = u->p2p || !g->size || in->members >= g->size;
-	u->spent = xcalloc(j->history, sizeof(*u->spent));
-	u->expected = xcalloc(j->history, sizeof(*u->expected));
-	u->bytes = xcalloc(j->history, sizeof(*u->bytes));
+	u->at = xcalloc(j->history, sizeof(*u->at));
 }
 
 /* The same ranks are the same links, whatever groups they form. */
@@ -123,11 +121,11 @@ static void judge_kind(struct judge *j, const struct link_sample *s, size_t n,
 
 		at += i && s[i].unit != s[i - 1].unit;
 		speed = speeds.v[at];
-		u->spent[t] += (float)speed;
-		u->bytes[t] += (float)p->insts.v[s[i].inst].bytes;
+		u->at[t].spent += (float)speed;
+		u->at[t].bytes += (float)p->insts.v[s[i].inst].bytes;
 		if (speeds.n < 2)
 			continue;
-		u->expected[t] += (float)reference;
+		u->at[t].expected += (float)reference;
 		if (r && speed > reference)
 			r->insts[s[i].inst].scale = (float)(reference / speed);
 	}
@@ -172,14 +170,11 @@ static void find_samples(struct judge *j, struct pairing *p)
 void link_step(struct judge *j, struct pairing *p, struct replay *r, uint32_t t)
 {
 	_cleanup_free_ struct link_sample *now = NULL;
-	uint64_t bytes = 1;
 	size_t n = 0;
 
-	for (size_t i = 0; i < p->insts.n; i++)
-		bytes = hash_mix(bytes, p->insts.v[i].bytes);
-	if (!p->samples || p->samples_bytes != bytes)
+	if (!p->samples || p->samples_bytes != p->bytes)
 		find_samples(j, p);
-	p->samples_bytes = bytes;
+	p->samples_bytes = p->bytes;
 	now = xmalloc((p->n_samples + 1) * sizeof(*now));
 	for (size_t i = 0; i < p->n_samples; i++) {
 		if (p->insts.v[p->samples[i].inst].broken)
@@ -206,8 +201,9 @@ static double ratio_noise(const struct judge *j)
 		for (uint32_t t = 0; t < j->n_steps; t++) {
 			const struct link_unit *u = &j->links.v[i];
 
-			if (u->expected[t] > 0 && u->spent[t] < u->expected[t])
-				*vec_push(&below) = 1 - (double)(u->spent[t] / u->expected[t]);
+			if (u->at[t].expected > 0 && u->at[t].spent < u->at[t].expected)
+				*vec_push(&below) =
+				    1 - (double)(u->at[t].spent / u->at[t].expected);
 		}
 	noise = below.n ? 1.4826 * stats_median(below.v, below.n) : 0;
 	free(below.v);
@@ -216,7 +212,7 @@ static double ratio_noise(const struct judge *j)
 
 static bool unit_is_slow(const struct judge *j, const struct link_unit *u, uint32_t t, double limit)
 {
-	double spent = (double)u->spent[t], expected = (double)u->expected[t];
+	double spent = (double)u->at[t].spent, expected = (double)u->at[t].expected;
 
 	return !j->moments[t].set_aside && expected > 0 && spent > limit * expected &&
 	       spent - expected > SHARE_MIN * j->moments[t].wall;
@@ -231,7 +227,7 @@ static uint32_t slow_steps(const struct judge *j, const struct link_unit *u, dou
 	uint32_t n = 0, compared = 0, since = 0, until = 0;
 
 	for (uint32_t t = 0; t < j->n_steps; t++) {
-		bool known = !j->moments[t].set_aside && u->expected[t] > 0;
+		bool known = !j->moments[t].set_aside && u->at[t].expected > 0;
 
 		compared += known;
 		since += known && n;
@@ -240,8 +236,8 @@ static uint32_t slow_steps(const struct judge *j, const struct link_unit *u, dou
 		since += !n;
 		n++;
 		until = since;
-		spent += (double)u->spent[t];
-		expected += (double)u->expected[t];
+		spent += (double)u->at[t].spent;
+		expected += (double)u->at[t].expected;
 	}
 	*ratio = n ? spent / expected : 1;
 	return n >= MIN(3u, compared) && n >= LASTING * until ? n : 0;
@@ -255,9 +251,9 @@ static double own_past(const struct judge *j, const struct link_unit *u, double 
 	size_t n = 0, near = 0;
 
 	for (uint32_t t = 0; t < j->n_steps; t++) {
-		double speed = (double)(u->spent[t] / fmaxf(u->bytes[t], 1));
+		double speed = (double)(u->at[t].spent / fmaxf(u->at[t].bytes, 1));
 
-		if (j->moments[t].set_aside || u->spent[t] <= 0 || u->bytes[t] <= 0)
+		if (j->moments[t].set_aside || u->at[t].spent <= 0 || u->at[t].bytes <= 0)
 			continue;
 		least = fmin(least, speed);
 		most = fmax(most, speed);
@@ -286,11 +282,11 @@ static void compare_with_past(struct judge *j)
 		past[i] = u->p2p || !u->complete ? 0 : own_past(j, u, x);
 		any |= past[i] > 0;
 		for (uint32_t t = 0; past[i] > 0 && t < j->n_steps; t++) {
-			float then = (float)past[i] * u->bytes[t];
+			float then = (float)past[i] * u->at[t].bytes;
 
-			if (u->expected[t] <= 0 || then < u->expected[t] / (float)RATIO_MIN) {
-				u->by_past |= u->spent[t] > (float)PAST_MIN * then;
-				u->expected[t] = then;
+			if (u->at[t].expected <= 0 || then < u->at[t].expected / (float)RATIO_MIN) {
+				u->by_past |= u->at[t].spent > (float)PAST_MIN * then;
+				u->at[t].expected = then;
 			}
 		}
 	}
@@ -301,9 +297,9 @@ static void compare_with_past(struct judge *j)
 			uint32_t unit = r->insts[i].unit;
 			const struct link_unit *u = unit == NO_ID ? NULL : &j->links.v[unit];
 
-			if (u && past[unit] > 0 && u->spent[t] > u->expected[t])
+			if (u && past[unit] > 0 && u->at[t].spent > u->at[t].expected)
 				r->insts[i].scale =
-				    fminf(r->insts[i].scale, u->expected[t] / u->spent[t]);
+				    fminf(r->insts[i].scale, u->at[t].expected / u->at[t].spent);
 		}
 	}
 }
@@ -323,7 +319,7 @@ void link_entries(struct judge *j)
 		bool any = false;
 
 		for (uint32_t t = 0; t < j->n_steps; t++)
-			any |= u->expected[t] > 0;
+			any |= u->at[t].expected > 0;
 		compared[i] = any && u->complete;
 		slow[i] = compared[i] && slow_steps(j, u, limit, &ratio);
 		worst = slow[i] ? fmax(worst, ratio) : worst;
@@ -344,8 +340,8 @@ void link_entries(struct judge *j)
 		for (uint32_t t = 0; t < j->n_steps; t++)
 			if (unit_is_slow(j, u, t, limit)) {
 				e.on[t] = true;
-				spent += (double)u->spent[t];
-				expected += (double)u->expected[t];
+				spent += (double)u->at[t].spent;
+				expected += (double)u->at[t].expected;
 			}
 	}
 	if (!e.units.n)

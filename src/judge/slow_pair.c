@@ -90,10 +90,10 @@ static void number_take(struct numbers *of, int64_t seq, uint32_t row)
 /* All of a row's collectives that their pairing depends on: rows that look as they did in the step
    before are paired as they were. */
 static uint64_t shape_of(const struct judge *j, uint32_t row, const struct step *s,
-			 struct numbers *numbers)
+			 struct numbers *numbers, uint64_t *bytes)
 {
 	const uint32_t *group_of = j->job->group_of[row];
-	uint64_t h = s->n_colls + 1;
+	uint64_t h = s->n_colls + 1, moved = 0;
 
 	for (uint32_t i = 0; i < s->n_colls; i++) {
 		const struct step_coll *c = &s->colls[i];
@@ -111,6 +111,7 @@ static uint64_t shape_of(const struct judge *j, uint32_t row, const struct step 
 				   : (uint64_t)(c->seq - numbers[gid].base);
 		}
 		h = hash_mix(h ^ which << 20, more);
+		moved = moved * 0x9e3779b97f4a7c15u + c->bytes;
 	}
 	for (uint32_t i = 0; i < s->n_comms; i++) {
 		struct numbers *of = &numbers[group_of[s->comms[i].group]];
@@ -120,6 +121,7 @@ static uint64_t shape_of(const struct judge *j, uint32_t row, const struct step 
 		of->low = MAX(of->low, of->first);
 		of->high = MIN(of->high, of->last);
 	}
+	*bytes = hash_mix(*bytes, moved);
 	return h;
 }
 
@@ -129,10 +131,11 @@ static bool take_shapes(const struct judge *j, struct step *const *steps, struct
 {
 	bool same = true;
 
+	p->bytes = 1;
 	for (uint32_t g = 0; g < j->job->n_groups; g++)
 		numbers[g] = (struct numbers){ .low = INT64_MIN, .high = INT64_MAX };
 	for (uint32_t row = 0; row < j->n_rows; row++) {
-		uint64_t shape = steps[row] ? shape_of(j, row, steps[row], numbers) : 0;
+		uint64_t shape = steps[row] ? shape_of(j, row, steps[row], numbers, &p->bytes) : 0;
 
 		same &= shape == p->shape[row];
 		p->shape[row] = shape;

@@ -182,8 +182,25 @@ static void find_slots(const struct judge *j, struct step *const *steps, struct 
 	}
 }
 
-static void fill_rows(struct replay *r, struct step *const *steps, const struct pairing *p,
-		      size_t most)
+/* How long the row waited for others, and where it was the last. */
+static void row_waits(struct judge *j, uint32_t row, const struct step *s, struct pairing *p)
+{
+	for (uint32_t i = 0; i < s->n_colls; i++) {
+		struct paired *in = &p->insts.v[p->inst_of[row][i]];
+		double d = coll_ns(&s->colls[i]);
+
+		if (in->waited < 0)
+			continue;
+		in->waited += d - in->shortest;
+		j->waits.v[in->waited_at].of_row[row] += (float)(d - in->shortest);
+		j->ranks[row].wait_ns += (int64_t)(d - in->shortest);
+		if (d <= in->shortest)
+			in->last_row = row;
+	}
+}
+
+static void fill_rows(struct judge *j, struct replay *r, struct step *const *steps,
+		      struct pairing *p, size_t most)
 {
 	_cleanup_free_ struct timed *t = xmalloc((2 * most + 1) * sizeof(*t));
 	double first = INFINITY;
@@ -203,6 +220,8 @@ static void fill_rows(struct replay *r, struct step *const *steps, const struct 
 		for (uint32_t i = 0; i < s->n_colls; i++)
 			r->inst_of[r->n_colls + p->slot_of[row][i]] = p->inst_of[row][i];
 		r->n_colls += s->n_colls;
+		row_waits(j, row, s, p);
+		r->late[row] = 0;
 		if (!isnan(p->offset[row])) {
 			r->late[row] = (double)steps[row]->start_ns - p->offset[row];
 			first = fmin(first, r->late[row]);
@@ -214,10 +233,35 @@ static void fill_rows(struct replay *r, struct step *const *steps, const struct 
 		r->late[row] = steps[row] && !isnan(p->offset[row]) ? r->late[row] - first : 0;
 }
 
+/* Room for a step: that of one that was dropped, if it has enough. */
+static struct replay *replay_new(struct judge *j, size_t colls, size_t insts)
+{
+	struct replay *r = j->spare;
+
+	if (r && r->cap_colls >= colls && r->cap_insts >= insts && r->n_rows == j->n_rows) {
+		j->spare = NULL;
+		r->n_events = r->n_colls = 0;
+		return r;
+	}
+	r = xcalloc(1, sizeof(*r));
+	r->n_rows = j->n_rows;
+	r->cap_colls = colls;
+	r->cap_insts = insts;
+	r->first = xcalloc(j->n_rows + 1, sizeof(*r->first));
+	r->first_coll = xcalloc(j->n_rows + 1, sizeof(*r->first_coll));
+	r->late = xcalloc(j->n_rows, sizeof(*r->late));
+	r->end = xcalloc(j->n_rows, sizeof(*r->end));
+	r->events = xmalloc((2 * colls + 1) * sizeof(*r->events));
+	r->inst_of = xmalloc((colls + 1) * sizeof(*r->inst_of));
+	r->insts = xmalloc((insts + 1) * sizeof(*r->insts));
+	r->kinds = xcalloc(j->n_rows, sizeof(*r->kinds));
+	return r;
+}
+
 struct replay *replay_build(struct judge *j, struct step *const *steps, struct pairing *p)
 {
 	size_t n = 0, most = 0, insts = p->insts.n;
-	struct replay *r = xcalloc(1, sizeof(*r));
+	struct replay *r;
 
 	for (uint32_t row = 0; row < j->n_rows; row++) {
 		n += steps[row] ? (size_t)steps[row]->n_colls : 0;
@@ -225,23 +269,15 @@ struct replay *replay_build(struct judge *j, struct step *const *steps, struct p
 	}
 	for (size_t i = 0; i < p->insts.n; i++)
 		insts += p->insts.v[i].broken ? p->insts.v[i].members : 0;
+	r = replay_new(j, n, insts);
 	r->bytes = sizeof(*r) + (j->n_rows + 1) * 2 * (2 * sizeof(uint32_t) + sizeof(double)) +
 		   n * (2 * sizeof(struct replay_event) + sizeof(uint32_t)) +
 		   insts * sizeof(struct replay_inst);
-	r->n_rows = j->n_rows;
 	r->n_insts = (uint32_t)p->insts.n;
-	r->first = xcalloc(j->n_rows + 1, sizeof(*r->first));
-	r->first_coll = xcalloc(j->n_rows + 1, sizeof(*r->first_coll));
-	r->late = xcalloc(j->n_rows, sizeof(*r->late));
-	r->end = xcalloc(j->n_rows, sizeof(*r->end));
-	r->events = xmalloc((2 * n + 1) * sizeof(*r->events));
-	r->inst_of = xmalloc((n + 1) * sizeof(*r->inst_of));
-	r->insts = xmalloc((insts + 1) * sizeof(*r->insts));
-	r->kinds = xcalloc(j->n_rows, sizeof(*r->kinds));
 	if (!p->slot_of)
 		find_slots(j, steps, p, most);
 	memcpy(r->kinds, p->kinds, j->n_rows * sizeof(*r->kinds));
-	fill_rows(r, steps, p, most);
+	fill_rows(j, r, steps, p, most);
 	fill_insts(r, steps, p);
 	if (p->orphans)
 		adopt_orphans(j, r, steps, p);

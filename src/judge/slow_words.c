@@ -445,8 +445,8 @@ static void link_words(const struct judge *j, struct report *r, struct finding *
 		double spent = 0, expected = 0;
 
 		for (uint32_t t = 0; t < j->n_steps; t++) {
-			spent += e->on[t] ? (double)u->spent[t] : 0;
-			expected += e->on[t] ? (double)u->expected[t] : 0;
+			spent += e->on[t] ? (double)u->at[t].spent : 0;
+			expected += e->on[t] ? (double)u->at[t].expected : 0;
 		}
 		*vec_push(&f->groups) =
 		    report_printf(r, "%s%s%s", desc && *desc ? desc : "", desc && *desc ? ": " : "",

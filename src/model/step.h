@@ -85,9 +85,9 @@ struct step_comm {
 /* One collective. From traces all of them, live up to 16 a row, chosen by sequence number. */
 struct step_coll {
 	uint32_t comm;	/* row of step.comms */
+	int32_t peer;	/* send and recv; -1: none */
 	int64_t seq;	/* -1: unknown; then the order within (group, op, bytes) pairs them */
 	uint64_t bytes; /* 0: unknown */
-	int32_t peer;	/* send and recv; -1: none */
 	int64_t start_ns, end_ns;
 	int64_t call_ns; /* when the host called it; INT64_MIN: unknown. May lie before the step */
 	int64_t own_arrive_ns; /* own clock at start_ns */
