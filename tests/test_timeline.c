@@ -126,6 +126,34 @@ static void waiting_that_was_drawn_stays_as_it_is(void **state)
 	timeline_free(r.t);
 }
 
+static void a_send_is_there_when_what_it_sends_was_computed(void **state)
+{
+	/* The first stage goes on computing; its first send is received 30 ms later. */
+	static const char text[] =
+	    "[" PLACE(0, 0, 0, "compute") PLACE(0, 1, 0, "pp-comm") PLACE(0, 2, 1, "compute")
+		PLACE(0, 3, 1, "pp-comm") SPAN("forward-compute", 0, 0, 1000, 10000)
+		    SPAN("forward-compute", 0, 0, 11000, 10000) SPAN("data-load", 0, 2, 1000, 40000)
+			SPAN("forward-send", 0, 1, 41000, 500)
+			    SPAN("forward-recv", 0, 3, 41000, 500)
+				SPAN("forward-compute", 0, 2, 41500, 9000)
+				    SPAN("forward-send", 0, 1, 50500, 500)
+					SPAN("forward-recv", 0, 3, 50500, 500) END;
+	struct read r;
+	struct told told;
+
+	(void)state;
+	read_text(&r, text);
+	lane_told(&told, &r, 0);
+	expect_line(&told, "kernel|forward-send|11000000|30500000");
+	expect_line(&told, "kernel|forward-send|21000000|30000000");
+	told_done(&told);
+	lane_told(&told, &r, 1);
+	expect_line(&told, "kernel|forward-recv|41000000|500000");
+	expect_line(&told, "annotation|data-load|1000000|40000000");
+	told_done(&told);
+	timeline_free(r.t);
+}
+
 static void waiting_for_what_is_folded_away_is_nobodys(void **state)
 {
 	struct read r;
@@ -199,7 +227,7 @@ static void threads_without_a_place_are_left_out_and_said(void **state)
 	assert_int_equal(r.status, 0);
 	assert_int_equal(timeline_lanes(r.t), 2);
 	assert_int_equal(r.stats.skipped[SKIP_NO_STEP], 1);
-	assert_non_null(strstr(r.error.text, "1 events stand in threads"));
+	assert_non_null(strstr(r.error.text, "1 events were left out: they stand in threads"));
 	timeline_free(r.t);
 }
 
@@ -209,6 +237,7 @@ int main(void)
 		cmocka_unit_test(lanes_are_numbered_by_their_places),
 		cmocka_unit_test(waiting_that_was_not_drawn_is_given_back),
 		cmocka_unit_test(waiting_that_was_drawn_stays_as_it_is),
+		cmocka_unit_test(a_send_is_there_when_what_it_sends_was_computed),
 		cmocka_unit_test(waiting_for_what_is_folded_away_is_nobodys),
 		cmocka_unit_test(what_no_number_can_be_is_counted),
 		cmocka_unit_test(a_timeline_that_is_cut_off_gives_its_whole_events),

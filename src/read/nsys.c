@@ -533,9 +533,9 @@ int nsys_give(struct nsys *n, uint32_t rank, struct trace_sink *sink)
 	r = give_marks(&g, u);
 	/* GPU work first: then it is known that the host's operators say no more. */
 	for (int gpu = 1; gpu >= 0; gpu--)
-		for (size_t i = 0; i < n->rows.n && r >= 0; i++)
-			if (n->rows.v[i].unit == rank && nsys_on_gpu(&n->rows.v[i]) == gpu)
-				r = give_row(&g, &n->rows.v[i]);
+		for (size_t i = 0; i < u->n_rows && r >= 0; i++)
+			if (nsys_on_gpu(&n->rows.v[u->first_row + i]) == gpu)
+				r = give_row(&g, &n->rows.v[u->first_row + i]);
 	if (r >= 0)
 		r = sink->meta(sink->user, &meta);
 	free(g.names);

@@ -23,6 +23,7 @@ struct nsys_unit {
 	uint64_t process;
 	uint32_t device;
 	uint64_t kernels;
+	size_t first_row, n_rows;
 	uint32_t first_mark, n_marks; /* into marks */
 };
 struct nsys_mark {
@@ -57,7 +58,7 @@ static inline bool nsys_on_gpu(const struct nsys_row *r)
 {
 	return r->kind < EVENT_LAUNCH;
 }
-/* nsys_unit.c: fills units, and the unit of each row. */
+/* nsys_unit.c: fills units, and puts the rows of each together; those of none are dropped. */
 void nsys_settle_units(struct nsys *n);
 /* nsys_step.c: fills marks from the ranges of each unit. */
 void nsys_settle_steps(struct nsys *n);

@@ -84,13 +84,13 @@ static int by_time(const void *a, const void *b)
 static void gather(const struct nsys *n, uint32_t unit, struct intern *kinds, struct spans *ret)
 {
 	ret->n = 0;
-	for (size_t i = 0; i < n->rows.n; i++) {
-		const struct nsys_row *r = &n->rows.v[i];
+	for (size_t i = 0; i < n->units.v[unit].n_rows; i++) {
+		const struct nsys_row *r = &n->rows.v[n->units.v[unit].first_row + i];
 		char kind[KIND_MAX];
 		uint64_t number;
 		size_t len;
 
-		if (r->kind != EVENT_ANNOTATION || r->unit != unit || r->end <= r->start)
+		if (r->kind != EVENT_ANNOTATION || r->end <= r->start)
 			continue;
 		len = kind_of(intern_get(&n->names, r->name), kind, &number);
 		*vec_push(ret) = (struct span_of_name){ r->start, r->end, number,

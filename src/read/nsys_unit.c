@@ -196,10 +196,46 @@ static uint32_t unit_of_thread(const struct thread *threads, size_t n, uint64_t 
 	return low < n && threads[low].thread == thread ? threads[low].unit : NO_ID;
 }
 
+static bool several_share_a_process(const struct nsys *n)
+{
+	bool only = true;
+
+	for (size_t i = 0; i < n->units.n && only; i++)
+		unit_at(n, n->units.v[i].process, NO_ID, &only);
+	return !only;
+}
+
+/* Rows unit by unit, in the order that they had. */
+static void put_together(struct nsys *n)
+{
+	struct nsys_row *sorted = xmalloc((n->rows.n + 1) * sizeof(*sorted));
+	size_t at = 0;
+
+	for (size_t i = 0; i < n->rows.n; i++)
+		if (n->rows.v[i].unit != NO_ID)
+			n->units.v[n->rows.v[i].unit].n_rows++;
+	for (size_t u = 0; u < n->units.n; u++) {
+		n->units.v[u].first_row = at;
+		at += n->units.v[u].n_rows;
+		n->units.v[u].n_rows = 0;
+	}
+	for (size_t i = 0; i < n->rows.n; i++) {
+		struct nsys_unit *u;
+
+		if (n->rows.v[i].unit == NO_ID)
+			continue;
+		u = &n->units.v[n->rows.v[i].unit];
+		sorted[u->first_row + u->n_rows++] = n->rows.v[i];
+	}
+	free(n->rows.v);
+	n->rows.v = sorted;
+	n->rows.n = n->rows.cap = at;
+}
+
 void nsys_settle_units(struct nsys *n)
 {
 	_cleanup_free_ struct thread *threads = NULL;
-	size_t n_threads;
+	size_t n_threads = 0;
 
 	find_units(n);
 	if (!n->units.n)
@@ -210,8 +246,10 @@ void nsys_settle_units(struct nsys *n)
 		if (nsys_on_gpu(r))
 			r->unit = unit_at(n, r->process, r->device, NULL);
 	}
-	threads = xmalloc((n->rows.n + 1) * sizeof(*threads));
-	n_threads = place_calls(n, threads);
+	if (several_share_a_process(n)) {
+		threads = xmalloc((n->rows.n + 1) * sizeof(*threads));
+		n_threads = place_calls(n, threads);
+	}
 	for (size_t i = 0; i < n->rows.n; i++) {
 		struct nsys_row *r = &n->rows.v[i];
 		uint32_t of_process;
@@ -224,4 +262,5 @@ void nsys_settle_units(struct nsys *n)
 		if (r->unit == NO_ID)
 			r->unit = of_process;
 	}
+	put_together(n);
 }

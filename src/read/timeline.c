@@ -17,6 +17,7 @@
 #define NAME_BYTES_MAX	256u
 #define TIME_MAX_NS	((int64_t)1 << 60)
 #define DURATION_MAX_NS ((int64_t)7 * 24 * 3600 * 1000000000)
+#define CHUNK_MAX	65535
 #define LOOK_BEHIND	4096u /* of a file, in which its array of events begins */
 
 static bool has(const char *text, size_t len, const char *part)
@@ -86,7 +87,7 @@ struct fields {
 	size_t name_len, label_len;
 	uint64_t pid, tid;
 	bool tid_number, have_ts, have_dur, have_step, bad;
-	int64_t ts_ns, dur_ns, step;
+	int64_t ts_ns, dur_ns, step, chunk;
 };
 
 static uint64_t identity(const struct json_member *m, const char *end, bool *ret_number)
@@ -123,6 +124,8 @@ static bool parse_args(struct fields *f, const char *p, const char *end)
 	for (p++; json_member_next(&p, end, true, &m);) {
 		if (json_key_is(&m, "step"))
 			f->have_step = number(f, &m, end, 0, &f->step) && f->step >= 0;
+		else if (json_key_is(&m, "model_chunk"))
+			number(f, &m, end, 0, &f->chunk);
 		else if (json_key_is(&m, "name") && json_is_scalar(&m))
 			f->label_len = json_scalar(&m, &f->label);
 	}
@@ -219,6 +222,7 @@ static void take_event(struct timeline *t, const struct fields *f, struct read_s
 		return;
 	}
 	e.end = e.start + f->dur_ns;
+	e.chunk = (int32_t)MIN(MAX(f->chunk, 0), (int64_t)CHUNK_MAX);
 	e.name = name_of(t, f->name, f->name_len);
 	e.thread = thread_of(t, f->pid, f->tid, f->tid_number);
 	e.step = step_of(t, (uint64_t)f->step);
@@ -361,13 +365,14 @@ int timeline_read(struct input *in, struct timeline **ret, struct read_stats *st
 	stats->skipped[SKIP_TOO_LONG] += t->beyond;
 	if (t->beyond)
 		error_set(reterr, 0,
-			  "%" PRIu64 " events beyond what is kept of one timeline (%u) "
-			  "were left out",
-			  t->beyond, TIMELINE_EVENTS_MAX);
+			  "%" PRIu64 " events were left out: more events, names or steps than are "
+			  "kept of one timeline",
+			  t->beyond);
 	else if (t->stray)
 		error_set(reterr, 0,
-			  "%" PRIu64 " events stand in threads whose names give no place "
-			  "in the job (\"DP rank 0\", \"PP rank 0\") and were left out",
+			  "%" PRIu64
+			  " events were left out: they stand in threads whose names give no place "
+			  "in the job (\"DP rank 0\", \"PP rank 0\")",
 			  t->stray);
 	*ret = t;
 	return 0;

@@ -6,7 +6,7 @@
 #include "base/intern.h"
 #include "read/timeline.h"
 
-#define TIMELINE_EVENTS_MAX  (1u << 24) /* 64 bytes each; more are counted as lost */
+#define TIMELINE_EVENTS_MAX  (1u << 24) /* 72 bytes each; more are counted as lost */
 #define TIMELINE_THREADS_MAX (1u << 18)
 #define TIMELINE_NAMES_MAX   4096u
 #define TIMELINE_STEPS_MAX   (1u << 16)
@@ -31,6 +31,7 @@ struct timeline_event {
 	uint32_t name, step;   /* step: row of steps */
 	uint32_t thread, lane; /* lane: known after timeline_settle_lanes */
 	uint32_t order;	       /* the how-manieth of its name in its lane and step */
+	int32_t chunk;	       /* of the model, where stages are interleaved; else 0 */
 	uint32_t peer;	       /* of send and receive: the other lane; NO_ID */
 	int64_t waited_from;   /* when its lane was done with all before it */
 	bool met;	       /* it begins when it was let in (timeline_meet.c) */
@@ -52,6 +53,7 @@ struct timeline_op {
 	enum comm_op op;	 /* COMM_NONE: no communication */
 	int toward;		 /* send, receive: the other stage against this one, -1 or +1 */
 	enum timeline_part part; /* collectives */
+	bool forward, backward;	 /* compute: gives what the next stage, or the one before, gets */
 	bool seen;
 };
 

@@ -91,6 +91,8 @@ static struct timeline_op op_of(const char *name, bool comm_thread)
 		op.kind = strcasecmp(name, host_words[0]) ? EVENT_ANNOTATION : EVENT_PYTHON;
 	else if (op.op == COMM_NONE && comm_thread) /* of all kinds this one ties most */
 		op.op = COMM_ALL_REDUCE;
+	op.forward = op.op == COMM_NONE && op.kind == EVENT_KERNEL && holds(name, "forward");
+	op.backward = op.op == COMM_NONE && op.kind == EVENT_KERNEL && holds(name, "backward");
 	if (is_send_or_receive(op.op))
 		op.toward = (op.op == COMM_SEND) == !holds(name, "backward") ? 1 : -1;
 	for (size_t i = 0; i < ARRAY_SIZE(part_words); i++)
@@ -168,22 +170,29 @@ struct meets {
 	size_t n, cap;
 };
 
-static int by_meeting(const void *a, const void *b)
+/* Of one operation or not, whatever the event. */
+static int by_group(const struct meet *x, const struct meet *y)
 {
-	const struct meet *x = a, *y = b;
-
 	if (x->key != y->key)
 		return x->key < y->key ? -1 : 1;
 	if (x->step != y->step)
 		return x->step < y->step ? -1 : 1;
-	if (x->order != y->order)
-		return x->order < y->order ? -1 : 1;
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+static int by_meeting(const void *a, const void *b)
+{
+	const struct meet *x = a, *y = b;
+	int group = by_group(a, b);
+
+	if (group)
+		return group;
 	return x->event < y->event ? -1 : x->event > y->event;
 }
 
 static bool one_meeting(const struct meet *a, const struct meet *b)
 {
-	return a->key == b->key && a->step == b->step && a->order == b->order;
+	return !by_group(a, b);
 }
 
 static size_t meeting_end(const struct meets *m, size_t from)
@@ -464,6 +473,64 @@ static void meet_pairs(struct timeline *t, const uint32_t *at, size_t n, int64_t
 	let_in(t, scratch, together, tally);
 }
 
+/* Does this compute end in something that is sent? All but the last of the model's do. */
+static bool is_sent(const struct timeline *t, const struct timeline_event *e, int32_t last_chunk)
+{
+	const struct timeline_op *op = &t->ops[e->name];
+	uint32_t stage = t->lanes.v[e->lane].coord[TIMELINE_PP];
+
+	if (op->forward)
+		return stage + 1 < t->size[TIMELINE_PP] || e->chunk < last_chunk;
+	return op->backward && (stage > 0 || e->chunk > 0);
+}
+
+/* Computes, or sends, of all lanes by lane, direction and step; each in its order. */
+static void gather_halves(const struct timeline *t, bool sends, int32_t last_chunk,
+			  struct meets *ret)
+{
+	ret->n = 0;
+	for (size_t i = 0; i < t->events.n; i++) {
+		const struct timeline_event *e = &t->events.v[i];
+		const struct timeline_op *op = &t->ops[e->name];
+		bool up = op->op == COMM_SEND ? op->toward > 0 : op->forward;
+
+		if (sends ? op->op == COMM_SEND : is_sent(t, e, last_chunk))
+			*vec_push(ret) =
+			    (struct meet){ 2 * e->lane + up, e->step, 0, (uint32_t)i, 0 };
+	}
+	if (ret->n)
+		qsort(ret->v, ret->n, sizeof(*ret->v), by_meeting);
+}
+
+/* A send that waits for nobody is drawn when it is received, maybe long after: it was there when
+   what it sends was, the n-th sent being the n-th computed, if there are as many of both. */
+static void date_sends(struct timeline *t)
+{
+	struct meets computes = { 0 }, sends = { 0 };
+	int32_t last_chunk = 0;
+
+	for (size_t i = 0; i < t->events.n; i++)
+		last_chunk = MAX(last_chunk, t->events.v[i].chunk);
+	gather_halves(t, false, last_chunk, &computes);
+	gather_halves(t, true, last_chunk, &sends);
+	for (size_t i = 0, k = 0, end, last; i < sends.n; i = end) {
+		end = meeting_end(&sends, i);
+		while (k < computes.n && by_group(&computes.v[k], &sends.v[i]) < 0)
+			k++;
+		last = k < computes.n && one_meeting(&computes.v[k], &sends.v[i])
+			   ? meeting_end(&computes, k)
+			   : k;
+		for (size_t n = 0; last - k == end - i && n < end - i; n++) {
+			struct timeline_event *send = &t->events.v[sends.v[i + n].event];
+			int64_t made = t->events.v[computes.v[k + n].event].end;
+
+			send->waited_from = MIN(send->waited_from, made);
+		}
+	}
+	free(computes.v);
+	free(sends.v);
+}
+
 static int by_length(const void *a, const void *b)
 {
 	const struct timeline_mark *x = a, *y = b;
@@ -501,6 +568,7 @@ void timeline_settle_meetings(struct timeline *t)
 	at = number_events(t, &n);
 	together = moment_of(t);
 	note_waits(t, together);
+	date_sends(t);
 	for (size_t i = 0, end; i < n; i = end) {
 		struct timeline_op *op = &t->ops[t->events.v[at[i]].name];
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes a whole-job timeline as what-if analysers draw it, of a pipeline job with a known fault, and its truth.
 
-Usage: make_timeline.py --out DIR [--seed N] [--dp N] [--pp N] [--tp N] [--steps N] [--micro N] [--fault NAME] [--factor X]
+Usage: make_timeline.py --out DIR [--seed N] [--dp N] [--pp N] [--tp N] [--steps N] [--micro N] [--chunks N] [--fault NAME] [--factor X]
                         [--first N] [--style aligned|raw] [--shape array|object] [--gz]
 
 Faults: none, worker (one lane computes slower), stage (one stage has more work), head (the last stage has), host (a lane's
@@ -87,6 +87,9 @@ class Job:
             work('backward-compute', i, self.bwd * load)
 
         coll('params-all-gather', p, self.gather)
+        if a.chunks > 1:
+            self.interleaved(d, p, out, fwd, bwd)
+            return self.finish(d, p, coll, work, out)
         warm = min(P - 1 - p, a.micro)
         rest = a.micro - warm
         for i in range(warm):
@@ -106,6 +109,26 @@ class Job:
             p2p(('backward-recv', i))
             bwd(i)
             p2p(('backward-send', i))
+        return self.finish(d, p, coll, work, out)
+
+    def interleaved(self, d, p, out, fwd, bwd):
+        """Several chunks of layers a stage: groups of micro-batches go round forward, then backward; sends wait for nobody."""
+        a, P, V = self.a, self.a.pp, self.a.chunks
+        for first in range(0, a.micro, P):
+            for way, work in (('forward', fwd), ('backward', bwd)):
+                for c in range(V) if way == 'forward' else reversed(range(V)):
+                    for i in range(first, min(first + P, a.micro)):
+                        place = c * P + p if way == 'forward' else V * P - 1 - (c * P + p)
+                        step = 1 if way == 'forward' else -1
+                        if place:
+                            out.append(('meet', [(f'{way}-recv', i, ('late', way, d, place, i), self.p2p)]))
+                        work(i)
+                        out[-1] = (*out[-1][:3], out[-1][3] / V, c)
+                        if place + 1 < V * P:
+                            out.append(('post', f'{way}-send', i, ('late', way, d, place + 1, i), (d, (p + step) % P)))
+
+    def finish(self, d, p, coll, work, out):
+        P = self.a.pp
         coll('layernorm-grads-all-reduce', (d, p), .0002)
         if P > 1 and p in (0, P - 1):
             coll('embedding-grads-all-reduce', d, .4 * self.scatter)
@@ -115,7 +138,7 @@ class Job:
         return out
 
     def run(self, faulty=True, even=False, spans=None):
-        """Step lengths; spans gets (step, d, p, name, mb, seq, start, end)."""
+        """Step lengths; spans gets (step, d, p, name, mb, seq, start, end, chunk)."""
         a, lengths, start = self.a, [], 0.0
         self.dice = random.Random(a.seed + 1)
         for t in range(a.steps):
@@ -134,6 +157,8 @@ class Job:
                 if op[0] == 'meet':
                     for m in op[1]:
                         members.setdefault(m[2], set()).add(lane)
+                elif op[0] == 'post':
+                    members.setdefault(op[3], set()).add(lane)
         at, now = {x: 0 for x in lanes}, {x: start for x in lanes}
         arrived, entered, todo = {}, {}, list(lanes)
         while todo:
@@ -142,8 +167,13 @@ class Job:
                 op = plans[lane][at[lane]]
                 if op[0] == 'work':
                     if spans is not None:
-                        spans.append((t, *lane, op[1], op[2], max(op[2], 0), now[lane], now[lane] + op[3]))
+                        spans.append((t, *lane, op[1], op[2], max(op[2], 0), now[lane], now[lane] + op[3], op[4] if len(op) > 4 else 0))
                     now[lane] += op[3] + 5e-6
+                    at[lane] += 1
+                    continue
+                if op[0] == 'post':
+                    arrived.setdefault(op[3], {})[lane] = now[lane]
+                    todo.append(op[4])
                     at[lane] += 1
                     continue
                 if lane not in entered:
@@ -160,7 +190,11 @@ class Job:
                     ends.append(last + seconds)
                     begun = last if a.style == 'aligned' else entered[lane]
                     if spans is not None:
-                        spans.append((t, *lane, name, -1, seq, begun, last + seconds))
+                        spans.append((t, *lane, name, -1, seq, begun, last + seconds, -1))
+                    if spans is not None and key[0] == 'late':
+                        sender = next(x for x in members[key] if x != lane)
+                        spans.append((t, *sender, name.replace('recv', 'send'), -1, seq, last if a.style == 'aligned' else
+                                      arrived[key][sender], last + seconds, -1))
                 now[lane] = max(ends) + 5e-6
                 del entered[lane]
                 at[lane] += 1
@@ -178,10 +212,10 @@ def draw(job, spans):
     def tid(d, p, row):
         return ((p * a.dp + d) * a.tp) * len(rows) + row
 
-    for t, d, p, name, mb, seq, start, end in spans:
+    for t, d, p, name, mb, seq, start, end, chunk in spans:
         events.append({'name': name, 'cat': name, 'pid': d, 'tid': tid(d, p, row_of(name)), 'ts': start * 1e6 + 50,
                        'dur': (end - start) * 1e6, 'ph': 'X',
-                       'args': {'step': job.numbers[t], 'model_chunk': 0, 'mb_id': mb, 'seq_id': seq}})
+                       'args': {'step': job.numbers[t], 'model_chunk': chunk, 'mb_id': mb, 'seq_id': seq}})
     events.sort(key=lambda e: (e['pid'], e['tid'], e['name'], e['ts']))
     for d in range(a.dp):
         for p in range(a.pp):
@@ -206,7 +240,7 @@ def truth(job):
 def main(argv=None):
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument('--out', required=True)
-    for name, value in (('seed', 1), ('dp', 2), ('pp', 4), ('tp', 1), ('steps', 6), ('micro', 8), ('first', 0)):
+    for name, value in (('seed', 1), ('dp', 2), ('pp', 4), ('tp', 1), ('steps', 6), ('micro', 8), ('first', 0), ('chunks', 1)):
         p.add_argument('--' + name, type=int, default=value)
     p.add_argument('--at-dp', type=int)
     p.add_argument('--at-pp', type=int)

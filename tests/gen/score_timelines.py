@@ -28,6 +28,8 @@ def plan(dice):
              'style': dice.choice(('aligned', 'aligned', 'raw')), 'shape': dice.choice(('array', 'array', 'object'))}
     words['factor'] = round({'link': dice.uniform(20, 60)}.get(fault, dice.uniform(1.3, 3)), 2)
     words['first'] = 0 if steps < 7 or dice.random() < .5 else dice.randint(2, steps - 4)
+    if fault in ('none', 'worker', 'stage', 'head'):
+        words['chunks'] = dice.choice((1, 1, 1, 2, 4))
     if words['dp'] == 1 and fault == 'worker':
         words['first'] = 0  # a lane without peers has only its past
         words['dp'] = 2
