@@ -60,6 +60,7 @@ golden: all
 
 accuracy: all
 	@$(PYTHON) tests/gen/accuracy.py --lockstep $(BUILD)/lockstep --seed $(SEED) --count $(COUNT) --most 12960 -v
+	@$(PYTHON) tests/gen/accuracy_hangs.py --lockstep $(BUILD)/lockstep --seed $(SEED) --count $(COUNT) -v
 
 install: all
 	@meson setup --reconfigure $(BUILD) --prefix=$(PREFIX) >/dev/null

@@ -102,6 +102,21 @@ static void any_sizes_of_an_all_to_all_match(void **state)
 	assert_int_equal(compare(COMM_ALL_TO_ALL, 1, 2, 3, 4), MISMATCH_NONE);
 }
 
+/* A log's OpType of a barrier is ALLREDUCE; that of a dump lists sizes. */
+static void a_barrier_as_the_watchdog_calls_it_is_one(void **state)
+{
+	struct signature barrier = call(COMM_BARRIER, 1, 1), said = call(COMM_ALL_REDUCE, 1, 1);
+
+	(void)state;
+	assert_int_equal(signature_compare(&names, &barrier, &said), MISMATCH_NONE);
+	assert_int_equal(signature_compare(&names, &said, &barrier), MISMATCH_NONE);
+	said.in_elements = 2;
+	assert_int_equal(signature_compare(&names, &barrier, &said), MISMATCH_OPERATION);
+	said.in_elements = 1;
+	said.in_sizes = intern_str(&names, "[[1]]");
+	assert_int_equal(signature_compare(&names, &barrier, &said), MISMATCH_OPERATION);
+}
+
 static void a_barrier_and_a_pair_have_no_sizes_to_compare(void **state)
 {
 	(void)state;
@@ -210,6 +225,7 @@ int main(void)
 		cmocka_unit_test(uneven_reduce_scatter_matches),
 		cmocka_unit_test(any_sizes_of_an_all_to_all_match),
 		cmocka_unit_test(a_barrier_and_a_pair_have_no_sizes_to_compare),
+		cmocka_unit_test(a_barrier_as_the_watchdog_calls_it_is_one),
 		cmocka_unit_test(types_must_agree_where_both_are_known),
 		cmocka_unit_test(unknown_operations_are_compared_by_name),
 		cmocka_unit_test(every_mismatch_has_a_name),

@@ -233,6 +233,7 @@ class Hangs(unittest.TestCase):
         out = ('--as', 'dumps', '--out', str(self.out / 'bad'))
         for argv, words in ((('--layout', 'dp=8', *out), 'no fault makes the job stand still'),
                             (('--layout', 'dp=8', *out, '--fault', 'order-inversion ranks=3 from=2'), 'no two groups of rank 3'),
+                            (('--layout', 'dp=8', *out, '--all-reduce', '--fault', 'collective-desync ranks=3 detail=skip from=2'), 'does not hang'),
                             (('--layout', 'dp=8', *out, '--fault', 'dead-rank ranks=3 from=20'), 'steps 0 to 19 only'),
                             (('--layout', 'dp=8', *out, '--fault', 'uneven-steps ranks=3 fewer=21'), 'steps 0 to 19 only'),
                             (('--layout', 'dp=8', *out, '--fault', 'dead-rank ranks=3 detail=tired'), 'detail=tired'),

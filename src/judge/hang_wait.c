@@ -19,7 +19,7 @@ struct place {
 	uint32_t group;
 	int64_t seq;
 	uint32_t place;
-	bool p2p;
+	bool p2p, peer_unknown;
 	size_t waiter;		 /* of p2p: one node a waiting member */
 	uint32_t side;		 /* of a conflict; NO_ID */
 	uint32_t signature;	 /* of the first that waits there; NO_ID */
@@ -198,6 +198,21 @@ static bool all_strayed(const struct hang *h, const struct place *p)
 	return waiting && strayed == waiting && kept > waiting;
 }
 
+/* A log says that it is a send, but not to whom: to one of those who wait as well, if any. */
+static bool names_peer(const struct scene *s, const struct scene_op *op)
+{
+	const struct signature *sig =
+	    op->signature == NO_ID ? NULL : &s->signatures.v[op->signature];
+
+	return sig && (sig->target >= 0 || sig->source >= 0);
+}
+
+/* By its dump: two that only their logs name would wait for each other in a circle that is none. */
+static bool waits_too(const struct hang *h, const struct scene_member *m)
+{
+	return h->s->ranks.v[m->row].wait_group != NO_ID;
+}
+
 static void add_targets(struct hang *h, struct graph *g, struct place *p)
 {
 	const struct scene_group *group = &h->s->groups.v[p->group];
@@ -211,6 +226,10 @@ static void add_targets(struct hang *h, struct graph *g, struct place *p)
 
 		if (peer && (!m->met || peer_kept(h, peer, m->met_order)))
 			*vec_push(&g->to) = peer->row;
+		p->peer_unknown = !names_peer(h->s, &m->wait);
+		for (size_t i = 0; i < group->members.n && p->peer_unknown; i++)
+			if (i != p->waiter && waits_too(h, &group->members.v[i]))
+				*vec_push(&g->to) = group->members.v[i].row;
 		p->n_to = (uint32_t)g->to.n - p->first_to;
 		return;
 	}
@@ -579,7 +598,8 @@ void breach_of_waits(struct hang *h, bool with_unseen)
 	for (uint32_t row = 0;
 	     row < g.n_ranks && !has_ground(h, GROUND_ORDER) && !has_ground(h, GROUND_DIFFERS);
 	     row++)
-		if (g.wait[row] != NO_ID && !g.places.v[g.wait[row]].n_to)
+		if (g.wait[row] != NO_ID && !g.places.v[g.wait[row]].n_to &&
+		    !g.places.v[g.wait[row]].peer_unknown)
 			stuck_sink(h, &g, row);
 	for (size_t i = 0; i < h->breaches.n; i++)
 		if (h->breaches.v[i].ground != GROUND_STUCK)

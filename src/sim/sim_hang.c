@@ -524,7 +524,7 @@ static void settle(struct sim_hang *h, uint32_t rank)
 int sim_hang_run(struct sim *s, bool gloo, struct sim_hang **ret, struct error *reterr)
 {
 	struct sim_hang *h;
-	uint32_t standing = 0;
+	uint32_t standing = 0, running = 0;
 	int r = 0;
 
 	s->plan = s->plans[sim_evaluates(s, sim_hang_step(&s->options))];
@@ -539,10 +539,13 @@ int sim_hang_run(struct sim *s, bool gloo, struct sim_hang **ret, struct error *
 	for (uint32_t i = 0; i < s->plan.world && r >= 0; i++) {
 		settle(h, i);
 		standing += h->ranks[i].stand != SIM_RUNS && h->ranks[i].stand != SIM_ENDED;
+		running += h->ranks[i].stand == SIM_RUNS;
 	}
-	if (r >= 0 && !standing)
+	if (r >= 0 && (!standing || running))
 		r = error_set(reterr, -EINVAL,
-			      "the job does not hang: what the fault changes holds nobody up");
+			      "the job does not hang, or not within %u steps: what the fault "
+			      "changes holds nobody up",
+			      SIM_HANG_STEPS);
 	if (r < 0)
 		h = sim_hang_free(h);
 	*ret = h;
