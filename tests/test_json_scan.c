@@ -156,6 +156,19 @@ static void text_between_two_strings_is_no_key(void **state)
 	buf_done(&out);
 }
 
+/* And here it is a string's end behind which no value begins. */
+static void colon_without_a_value_makes_no_key(void **state)
+{
+	static const char text[] = "[{\"a\": \"\\\", \"}, [\":}[\"], 7]";
+	struct buf out = { 0 };
+	unsigned found;
+
+	(void)state;
+	assert_int_equal(copy_text(text, JSON_WINDOW_MIN, &out, &found), JSON_COPIED);
+	assert_int_equal(found, 0);
+	buf_done(&out);
+}
+
 static void copy_of_sound_text_is_equal(void **state)
 {
 	(void)state;
@@ -515,6 +528,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(skip_ends_where_jansson_ends),
 		cmocka_unit_test(text_between_two_strings_is_no_key),
+		cmocka_unit_test(colon_without_a_value_makes_no_key),
 		cmocka_unit_test(copy_of_sound_text_is_equal),
 		cmocka_unit_test(damage_is_mended),
 		cmocka_unit_test(fast_way_refuses_stray_quotes),

@@ -81,7 +81,13 @@ static const char *space_end(const char *p, const char *end)
 	return p;
 }
 
-/* Does a member's key with its colon stand here? `unseen` if that lies beyond what can be seen. */
+static bool value_is_at(const char *p, const char *end)
+{
+	return p == end || strchr("\"-[{0123456789tfnNIi", *p);
+}
+
+/* Does a member's key with its colon stand here, and a value behind it begin? `unseen` if that lies
+   beyond what can be seen. */
 static bool key_is_at(const char *p, const char *end, bool unseen)
 {
 	if (p == end)
@@ -97,12 +103,7 @@ static bool key_is_at(const char *p, const char *end, bool unseen)
 	if (p >= end)
 		return unseen;
 	p = space_end(p + 1, end);
-	return p == end ? unseen : *p == ':';
-}
-
-static bool value_is_at(const char *p, const char *end)
-{
-	return p == end || strchr("\"-[{0123456789tfnNIi", *p);
+	return p == end ? unseen : *p == ':' && (unseen || value_is_at(space_end(p + 1, end), end));
 }
 
 /* The place behind a comma: does the surrounding object or array go on there? */
