@@ -109,9 +109,9 @@ static struct kernel_row *row_find(struct kernel_table *t, const struct work *w)
 static inline struct kernel_row *row_of(struct kernel_table *t, const struct work *w)
 {
 	uint32_t at = t->first[w->name];
-	struct kernel_row *row = &t->rows[at];
+	struct kernel_row *row = at < t->n ? &t->rows[at] : NULL;
 
-	return at < t->n && row->name == w->name && row->lane == w->lane ? row : row_find(t, w);
+	return row && row->name == w->name && row->lane == w->lane ? row : row_find(t, w);
 }
 
 /* Streams in order of their compute: class 0 has most of it. */
@@ -202,6 +202,7 @@ static int64_t delay_quantile(const struct hist *h, double q)
 void kernels_step(struct closing *c)
 {
 	struct kernel_table *t = c->kernels;
+	const struct work *end;
 	struct bins delays = { 0 };
 	struct hist h;
 	size_t known = 0, unknown = 0;
@@ -215,7 +216,8 @@ void kernels_step(struct closing *c)
 	}
 	t->n = 0;
 	hist_prepare();
-	for (const struct work *w = c->work->v, *end = w + c->work->n; w < end; w++) {
+	end = c->work->n ? c->work->v + c->work->n : NULL;
+	for (const struct work *w = c->work->v; w < end; w++) {
 		int64_t duration = w->end - w->start;
 		bool launched = w->launch != TIME_UNKNOWN;
 		struct kernel_row *row;
