@@ -38,10 +38,20 @@ sanitized_all() {
 	meson test -C build-check-asan --print-errorlogs --timeout-multiplier 20
 }
 
+# 10,000 steps of 12,960 ranks through the pipe, and cases that take long to make.
+heavy() {
+	local python
+	python=$(scripts/python.sh)
+	make --no-print-directory all || return
+	"$python" tests/run_cases.py build/lockstep heavy- &&
+		"$python" tests/gen/healthy.py --lockstep build/lockstep --steps "${HEALTHY_STEPS:-10000}"
+}
+
 step cppcheck analyze_cppcheck
 step clang-tidy analyze_clang_tidy
 step gcc-analyzer analyze_gcc
 step sanitizers sanitized_all
 step fuzzing scripts/fuzz.sh
+step heavy heavy
 [ $status = 0 ] && echo "all passed"
 exit $status

@@ -55,7 +55,7 @@ gcc_release() {
 		meson test -C build-check-gcc --no-rebuild --print-errorlogs
 }
 clang_build() {
-	configure build-check-clang clang --buildtype=release && ninja -C build-check-clang
+	configure build-check-clang clang -Doptimization=0 && ninja -C build-check-clang
 }
 # The corpora of the fuzz targets are among the tests.
 sanitized() {

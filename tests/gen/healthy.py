@@ -20,8 +20,9 @@ UPPER = (3.0, 5.572, 7.225, 8.767, 10.242, 11.668, 13.06, 14.423, 15.763, 17.085
 
 def watch(args, seed):
     """(ranks, seconds of training, alarms) of one job."""
-    sim = subprocess.Popen([args.lockstep, 'sim', '--layout', args.layout, '--steps', str(args.steps), '--seed', str(seed), '--out', '-'],
-                           stdout=subprocess.PIPE)
+    argv = [args.lockstep, 'sim', '--layout', args.layout, '--steps', str(args.steps), '--seed', str(seed), '--out', '-']
+    argv += ['--micro-batches', str(args.micro_batches)] if args.micro_batches else []
+    sim = subprocess.Popen(argv, stdout=subprocess.PIPE)
     p = subprocess.run([args.lockstep, 'diagnose', '--json', '-'], stdin=sim.stdout, capture_output=True, check=False)
     sim.stdout.close()
     if sim.wait() or p.stderr:
@@ -40,6 +41,7 @@ def main():
     p.add_argument('--lockstep', default=os.environ.get('LOCKSTEP', os.path.join('build', 'lockstep')))
     p.add_argument('--layout', default='dp=1440 pp=9 ep=32')
     p.add_argument('--steps', type=int, default=300)
+    p.add_argument('--micro-batches', type=int, help="of a step (default the simulator's)")
     p.add_argument('--seed', type=int, default=1)
     p.add_argument('--jobs', type=int, default=1, help='of consecutive seeds')
     args = p.parse_args()
