@@ -497,11 +497,9 @@ static void live_begin(struct join *j, struct join_run *run)
 	size_t i = run->live;
 	struct input *in = NULL;
 
-	if (i == run->survey.n)
-		in = input_of_source(stdin_bytes, NULL);
-	else if (i != SIZE_MAX)
+	if (i < run->survey.n)
 		input_open(live_path(run), &in, NULL);
-	if (in)
+	if (in || i == run->survey.n)
 		j->live =
 		    live_open(in, live_path(run), &options, j->merge, &j->job, &run->live_error);
 	if (i == SIZE_MAX || j->job)

@@ -2,16 +2,21 @@
 /*
  * live.c - from the bytes of step records straight to who judges them, step after step.
  *
- * Records wait as bytes, by the number of their step, in a window of three steps: the lowest is
- * decoded and given on when a fourth begins. One step is decoded at a time.
+ * Records wait as bytes, by the number of their step, in a window of three steps. When the third
+ * begins the first is closed: which records it has does not depend on when it is given on, while
+ * nothing comes, or at the latest when a fourth begins. One step is decoded at a time.
  */
 #include "cmd/live.h"
 #include "cmd/records.h"
 #include "base/ranges.h"
 #include "store/lks.h"
 
+#include <poll.h>
+#include <unistd.h>
+
 #define OPEN_STEPS 3u	  /* that records are taken for at one time */
 #define READ_BYTES 65536u /* what a pipe holds */
+#define IDLE_MS	   3	  /* a writer that is silent for longer works on its next step */
 
 /* Records of one step, each behind its length. */
 struct waiting {
@@ -40,9 +45,10 @@ struct live {
 
 	VEC(struct waiting) open; /* n_open of them; the others lend their memory */
 	uint32_t n_open;
-	bool any_done;
-	uint64_t last_done; /* number */
+	bool any_closed;
+	uint64_t last_closed; /* number: no more is taken for steps up to this one */
 	struct arena arena;
+	int status;	     /* of who takes the steps */
 	struct step **steps; /* [row] */
 	bool any;	     /* of them is there */
 	merge_step_fn fn;
@@ -190,8 +196,8 @@ static int give(struct live *l)
 		status = l->fn(l->user, first.number, l->steps);
 	}
 	arena_reset(&l->arena);
-	l->any_done = true;
-	l->last_done = first.number;
+	l->any_closed = true;
+	l->last_closed = MAX(l->last_closed, first.number);
 	l->n_open--;
 	memmove(l->open.v, l->open.v + 1, l->n_open * sizeof(*l->open.v));
 	first.bytes.len = 0;
@@ -206,15 +212,13 @@ static struct waiting *open_step(struct live *l, uint64_t number, int *status)
 	struct waiting one;
 	uint32_t at = 0;
 
-	if (l->any_done && number <= l->last_done)
+	if (l->any_closed && number <= l->last_closed)
 		return NULL;
 	while (at < l->n_open && l->open.v[at].number < number)
 		at++;
 	if (at < l->n_open && l->open.v[at].number == number)
 		return &l->open.v[at];
 	if (l->fn && l->n_open >= OPEN_STEPS) {
-		if (!at) /* it would be the lowest of too many */
-			return NULL;
 		*status = give(l);
 		at--;
 	}
@@ -225,6 +229,12 @@ static struct waiting *open_step(struct live *l, uint64_t number, int *status)
 	memmove(l->open.v + at + 1, l->open.v + at, (l->n_open - at) * sizeof(*l->open.v));
 	l->open.v[at] = one;
 	l->n_open++;
+	if (l->n_open >= OPEN_STEPS) {
+		l->any_closed = true;
+		l->last_closed = l->open.v[l->n_open - OPEN_STEPS].number;
+		if (number <= l->last_closed)
+			return NULL;
+	}
 	return &l->open.v[at];
 }
 
@@ -250,6 +260,21 @@ static int take_bytes(void *user, uint64_t number, const uint8_t *bytes, size_t 
 }
 
 /* --- from the outside --- */
+
+/* From a pipe: while nothing comes, a step that is closed is given on. */
+static ssize_t stdin_bytes(void *user, void *buf, size_t len)
+{
+	struct live *l = user;
+	struct pollfd in = { STDIN_FILENO, POLLIN, 0 };
+	ssize_t n;
+
+	while (l->fn && l->status >= 0 && l->n_open >= OPEN_STEPS && poll(&in, 1, IDLE_MS) == 0)
+		l->status = give(l);
+	do
+		n = read(STDIN_FILENO, buf, len);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}
 
 static void end(struct live *l, ssize_t n)
 {
@@ -280,6 +305,8 @@ static int feed(struct live *l)
 	ssize_t n = input_read(l->in, bytes, sizeof(bytes));
 	int status = 0;
 
+	if (l->status < 0)
+		return l->status;
 	if (n > 0) {
 		l->stats.read.bytes += (uint64_t)n;
 		status = lks_reader_feed(l->reader, bytes, (size_t)n, &l->error);
@@ -302,7 +329,7 @@ struct live *live_open(struct input *in, const char *path, const struct live_opt
 	};
 	int status = 1;
 
-	l->in = in;
+	l->in = in ? in : input_of_source(stdin_bytes, l);
 	l->path = path;
 	l->options = *options;
 	l->merge = merge;
@@ -329,6 +356,8 @@ int live_run(struct live *l, merge_step_fn fn, void *user, struct error *reterr)
 	status = l->ended ? 0 : 1;
 	while (status > 0)
 		status = feed(l);
+	if (l->status < 0)
+		return error_set(reterr, l->status, "%s", strerror(-l->status));
 	/* what cannot be read any further does not undo what was */
 	while (l->n_open)
 		if ((status = give(l)) < 0)

@@ -2,9 +2,10 @@
 /*
  * live.h - step records judged as they come, from one writer: a pipe, or one file.
  *
- * Nothing is written to disk and memory does not grow with the steps: a step waits until two later
- * ones have begun (or the end), then it is given on and forgotten. What comes later than that is
- * counted and left out.
+ * Nothing is written to disk and memory does not grow with the steps: a step is closed when two
+ * later ones have begun (or at the end), then it is given on and forgotten. What comes later than
+ * that is counted and left out. From a pipe it is given on while the writer is busy, so that
+ * neither waits for the other.
  */
 #pragma once
 #include "base/options.h"
@@ -19,8 +20,8 @@ struct live_options {
 struct live;
 /*
  * Reads up to the first step: the heads of the ranks go to *merge, which must be empty, and give
- * the job. in is taken over, path is borrowed. Where there is no job *ret_job is NULL and *reterr
- * says why; the live is there all the same, to be asked for its stats.
+ * the job. in is taken over, NULL: stdin; path is borrowed. Where there is no job *ret_job is NULL
+ * and *reterr says why; the live is there all the same, to be asked for its stats.
  */
 struct live *live_open(struct input *in, const char *path, const struct live_options *options,
 		       struct merge *merge, struct job **ret_job, struct error *reterr);
