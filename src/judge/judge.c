@@ -64,7 +64,7 @@ static void forget_ops(struct judge *j, uint64_t first_kept)
 	for (size_t i = 0; i < j->ops.n; i++) {
 		struct op_seen *o = &j->ops.v[i];
 		uint32_t known = MIN(o->steps, OP_MOMENTS), n = 0;
-		uint64_t at[OP_MOMENTS];
+		uint64_t at[OP_MOMENTS] = { 0 };
 
 		for (uint32_t k = o->steps - known; k < o->steps; k++)
 			if (o->at[k % OP_MOMENTS] >= first_kept)
