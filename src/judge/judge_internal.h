@@ -356,6 +356,7 @@ int64_t past_start(const struct judge *j, const struct entry *e);
 void entry_impact(struct judge *j, struct entry *e);
 bool work_takes_turns(const struct judge *j);
 void drop_restless(struct judge *j);
+void drop_shared_work(struct judge *j);
 bool imbalance_of_work(struct judge *j, struct entry *ret);
 bool imbalance_of_stages(struct judge *j, struct entry *ret);
 /* slow_report.c */

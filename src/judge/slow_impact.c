@@ -17,7 +17,9 @@
 #define CHANCE	       1.3  /* times the largest of so many normal ones */
 #define UNSTEADY       0.2  /* how much the excess of a slow machine may vary */
 #define UNSTEADY_CPU   0.5  /* the same where CPUs are shared */
-#define STANDS_STEPS   8u   /* in a row, on the mean, ..*/
+#define STANDS_STEPS   8u   /* or more, .. */
+#define STANDS_WINDOW  4u   /* .. so many in a row, on the mean, .. */
+#define BLIPS_MIN      3u   /* windows of under three steps each, on several machines at once */
 #define STANDS_LEAST   3.0  /* .. at least so far out in a step, .. */
 #define STANDS_SUM     20.0 /* .. and so far in all of them together, or .. */
 #define STANDS_SIGMAS  5.0  /* .. so far out: a machine's, whatever else varies */
@@ -152,7 +154,7 @@ static bool stands_out(const struct judge *j, const struct entry *e)
 	if (e->blame != BLAME_COMPUTE || e->cause == CAUSE_COMM_LINK || !e->n_on)
 		return false;
 	unsteady = sqrt(fmax(0, e->unsteady * e->unsteady - noise * noise));
-	return e->n_on >= STANDS_STEPS * MAX(e->windows, 1u) &&
+	return e->n_on >= STANDS_STEPS && e->n_on >= STANDS_WINDOW * MAX(e->windows, 1u) &&
 	       unsteady <= (j->job->cpu_job ? UNSTEADY_CPU : UNSTEADY) &&
 	       (e->mean_ns > STANDS_SIGMAS * sigma ||
 		(e->mean_ns > STANDS_LEAST * sigma &&
@@ -293,6 +295,32 @@ void drop_restless(struct judge *j)
 		struct entry *e = &j->entries.v[i];
 
 		if (e->blame == BLAME_COMPUTE && e->cause != CAUSE_COMM_LINK && !stands_out(j, e))
+			free(e->rows.v);
+		else
+			j->entries.v[n++] = *e;
+	}
+	j->entries.n = n;
+}
+
+static bool on_one_node(const struct judge *j, const struct entry *e)
+{
+	for (size_t i = 1; i < e->rows.n; i++)
+		if (j->node[e->rows.v[i]] != j->node[e->rows.v[0]])
+			return false;
+	return true;
+}
+
+/* Ranks of several machines that are slow at the same few steps now and then share their work (a
+   replica's long sequences), not their machine. */
+void drop_shared_work(struct judge *j)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < j->entries.n; i++) {
+		struct entry *e = &j->entries.v[i];
+
+		if (e->blame == BLAME_COMPUTE && e->cause != CAUSE_COMM_LINK &&
+		    e->windows >= BLIPS_MIN && e->n_on < 3 * e->windows && !on_one_node(j, e))
 			free(e->rows.v);
 		else
 			j->entries.v[n++] = *e;

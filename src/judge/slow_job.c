@@ -316,6 +316,7 @@ void job_findings(struct judge *j, struct report *report)
 	uneven = imbalance_of_work(j, &work);
 	if (uneven || work_takes_turns(j))
 		drop_restless(j);
+	drop_shared_work(j);
 	staged = imbalance_of_stages(j, &stages);
 	if (j->n_steps < 3 && !j->entries.n && late_entry(j, &late)) {
 		entry_report(j, report, &late);

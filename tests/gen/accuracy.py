@@ -101,7 +101,8 @@ def wrong_with(doc, cause, ranks, stages, told):
     if cause == 'none':
         return None if not loud else 'alarm'
     if not told:
-        return 'culprit' if any(f['culprits']['ranks'] for f in loud) else None
+        # one communicator over all pins no link; against its own past it may be known all the same
+        return 'culprit' if any(f['culprits']['ranks'] not in ([], ranks) for f in loud) else None
     first = loud[0] if loud else None
     if not first:
         return 'silent'
