@@ -161,7 +161,7 @@ static void list_sort(struct runs *r, bool gpu)
 	int64_t low = INT64_MAX, high = INT64_MIN;
 	uint64_t *keys, *spare, *sorted, range;
 
-	if (!l->unsorted)
+	if (!l->unsorted || !l->n)
 		return;
 	for (size_t i = 0; i < l->n; i++) {
 		int64_t start = list_item(r, gpu, i)->start;

@@ -445,7 +445,8 @@ int sim_write_log(struct sim *s, struct error *reterr)
 	network(&l);
 	watchdogs(&l);
 	endings(&l);
-	qsort(l.lines.v, l.lines.n, sizeof(*l.lines.v), in_time);
+	if (l.lines.n)
+		qsort(l.lines.v, l.lines.n, sizeof(*l.lines.v), in_time);
 	for (size_t i = 0; i < l.lines.n; i++)
 		sim_put(&b, "%s\n", (const char *)l.text.data + l.lines.v[i].at);
 	r = sim_save(s, "train.log", &b, reterr);

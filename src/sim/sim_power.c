@@ -38,7 +38,7 @@ static void sample(const struct sim *s, struct buf *b, uint32_t rank, int at, do
 {
 	int state = at < 0 ? COMPUTES : state_of(s, rank);
 	uint64_t seed = s->options.seed ^ 0x706f77;
-	double wobble = 0.95 + 0.1 * sim_share(seed, rank, (uint64_t)(at + BEFORE));
+	double wobble = 0.95 + 0.1 * sim_share(seed, rank, (uint64_t)((int64_t)at + BEFORE));
 	char stamp[48];
 
 	sim_put(b, "%s, %" PRIu32 ", GPU-%08" PRIx32 "-0000-0000-0000-%012" PRIx32,
