@@ -160,6 +160,7 @@ static void list_sort(struct runs *r, bool gpu)
 	struct item_list *l = &r->lists[gpu];
 	int64_t low = INT64_MAX, high = INT64_MIN;
 	uint64_t *keys, *spare, *sorted, range;
+	bool in_spare;
 
 	if (!l->unsorted || !l->n)
 		return;
@@ -182,8 +183,9 @@ static void list_sort(struct runs *r, bool gpu)
 	for (size_t i = 0; i < l->n; i++)
 		keys[i] =
 		    ((uint64_t)list_item(r, gpu, i)->start - (uint64_t)low) << POSITION_BITS | i;
-	sorted = keys_sort(keys, spare, l->n, range);
-	free(sorted == keys ? spare : keys);
+	in_spare = keys_sort(keys, spare, l->n, range) == spare;
+	sorted = in_spare ? spare : keys;
+	free(in_spare ? keys : spare);
 	keys_settle_ties(sorted, l->n, (struct list_of){ r, gpu });
 	l->keys = sorted;
 }

@@ -51,7 +51,7 @@ struct building {
 static double transfer_ns(const struct sim_plan *p, enum sim_group g, enum comm_op op,
 			  uint64_t bytes)
 {
-	uint32_t node = MAX(p->options->gpus_per_node, 1u), n = p->members[g], span = p->spans[g];
+	uint32_t node = p->options->gpus_per_node, n = p->members[g], span = p->spans[g];
 	uint32_t stride = n > 1 ? (span - 1) / (n - 1) : 0;
 	double latency, bandwidth, factor = op == COMM_ALL_REDUCE ? 2 : 1;
 
@@ -60,7 +60,7 @@ static double transfer_ns(const struct sim_plan *p, enum sim_group g, enum comm_
 	if (span <= node) {
 		latency = INSIDE_NS;
 		bandwidth = INSIDE_BW;
-	} else if (stride && stride / node * node == stride) {
+	} else if (stride && node && stride % node == 0) {
 		latency = RAIL_NS;
 		bandwidth = RAIL_BW;
 	} else {
