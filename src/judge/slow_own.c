@@ -492,15 +492,10 @@ bool late_entry(struct judge *j, struct entry *ret)
 	return true;
 }
 
-/* How much the excess of an entry varies from step to step, against its own middle: a slow machine
-   is slow by the same factor each time, or by one that drifts, uneven work is not. 0 with fewer
-   than three steps. */
-static double unsteadiness(const struct judge *j, const struct entry *e)
+/* The excess of an entry over what its peers needed, in each of its steps; returns how many. */
+static size_t ratios_of(const struct judge *j, const struct entry *e, double *x)
 {
-	_cleanup_free_ double *x = xmalloc((j->n_steps + 1) * sizeof(*x));
-	_cleanup_free_ double *change = xmalloc((j->n_steps + 1) * sizeof(*change));
 	size_t n = 0;
-	double middle, spread;
 
 	for (uint32_t t = 0; t < j->n_steps; t++) {
 		double over = 0, base = 0;
@@ -513,6 +508,19 @@ static double unsteadiness(const struct judge *j, const struct entry *e)
 		if (base > 0)
 			x[n++] = over / base;
 	}
+	return n;
+}
+
+/* How much the excess of an entry varies from step to step, against its own middle: a slow machine
+   is slow by the same factor each time, or by one that drifts, uneven work is not. 0 with fewer
+   than three steps. */
+static double unsteadiness(const struct judge *j, const struct entry *e)
+{
+	_cleanup_free_ double *x = xmalloc((j->n_steps + 1) * sizeof(*x));
+	_cleanup_free_ double *change = xmalloc((j->n_steps + 1) * sizeof(*change));
+	size_t n = ratios_of(j, e, x);
+	double middle, spread;
+
 	if (n < 3)
 		return 0;
 	for (size_t i = 1; i < n; i++)
@@ -528,21 +536,9 @@ static double unsteadiness(const struct judge *j, const struct entry *e)
 static void measure_drift(const struct judge *j, struct entry *e)
 {
 	_cleanup_free_ double *x = xmalloc((j->n_steps + 1) * sizeof(*x));
-	size_t n = 0, third;
+	size_t n = ratios_of(j, e, x), third = n / 3;
 	double first, middle, last;
 
-	for (uint32_t t = 0; t < j->n_steps; t++) {
-		double over = 0, base = 0;
-
-		for (size_t i = 0; e->on[t] && i < e->rows.n; i++)
-			if (judged(j, e->rows.v[i], t)) {
-				over += own_excess(j, e->rows.v[i], t, (int)e->blame);
-				base += (double)ref_of(j, j->role[e->rows.v[i]], t)[e->blame];
-			}
-		if (base > 0)
-			x[n++] = over / base;
-	}
-	third = n / 3;
 	if (n < DRIFT_STEPS || e->blame != BLAME_COMPUTE || !e->on[j->n_steps - 1])
 		return;
 	last = stats_median(x + n - third, third);
