@@ -175,7 +175,8 @@ class Sim(unittest.TestCase):
 
     def test_clear_errors(self):
         out = ('--out', str(self.out / 'bad'))
-        for argv, words in ((('--layout', 'dp=8', *out, '--fault', 'compute-stragler ranks=1'), 'did you mean compute-straggler'),
+        for argv, words in ((('--layout', 'dp=8', *out, '--fault', 'compute-straggler ranks=1 phase=data'), 'computes nothing'),
+                            (('--layout', 'dp=8', *out, '--fault', 'compute-stragler ranks=1'), 'did you mean compute-straggler'),
                             (('--layout', 'dp=8', *out, '--fault', 'compute-straggler ranks=8'), 'no rank 8 in a job of 8'),
                             (('--layout', 'dp=8', *out, '--fault', 'compute-straggler ranks=1 factor=x'), 'factor=x'),
                             (('--layout', 'dp=8', *out, '--fault', 'compute-straggler ranks=1 colour=red'), 'colour=red'),

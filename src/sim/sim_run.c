@@ -528,6 +528,14 @@ double sim_step_ns(const struct sim *s)
 
 /* --- beginning and end --- */
 
+/* Phases in which a layer, or the step, computes. */
+static bool computes(int phase)
+{
+	return phase == SIM_EMBEDDING || phase == SIM_ATTENTION || phase == SIM_MLP ||
+	       phase == SIM_HEAD || phase == SIM_OPTIMIZER || phase == SIM_FORWARD ||
+	       phase == SIM_BACKWARD;
+}
+
 static int check(const struct sim_options *o, struct error *reterr)
 {
 	int64_t world = layout_world(&o->layout),
@@ -555,6 +563,10 @@ static int check(const struct sim_options *o, struct error *reterr)
 					 "%s: there is no rank %" PRId64 " in a job of %" PRId64,
 					 sim_fault_infos[f->kind].name, f->ranks[f->n_ranks - 1],
 					 world);
+		if (f->phase >= 0 && !computes(f->phase))
+			return error_set(reterr, -EINVAL,
+					 "%s: phase=%s computes nothing: it never acts",
+					 sim_fault_infos[f->kind].name, sim_phase_names[f->phase]);
 		if (f->from > f->to)
 			return error_set(reterr, -EINVAL,
 					 "%s: from=%" PRId64 " lies behind to=%" PRId64,
