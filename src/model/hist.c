@@ -17,6 +17,7 @@
 
 uint64_t hist_lower[HIST_BINS + 1];
 uint16_t hist_guess[64 << MANTISSA];
+static double edges[HIST_BINS + 1], middles[HIST_BINS + 1]; /* ns */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static atomic_bool filled; /* spares the call once the tables are there */
 
@@ -38,8 +39,11 @@ static uint16_t bin_slow(uint64_t d)
 static void tables_fill(void)
 {
 	for (unsigned b = 0; b <= HIST_BINS; b++) {
-		double v = ceil(pow(HIST_BASE, b));
+		double v;
 
+		edges[b] = b ? pow(HIST_BASE, b) : 0;
+		middles[b] = b ? pow(HIST_BASE, b + 0.5) : 0.5;
+		v = ceil(edges[b]);
 		hist_lower[b] = v < 9.2e18 ? (uint64_t)v : UINT64_MAX;
 	}
 	hist_lower[0] = 0;
@@ -70,14 +74,17 @@ uint16_t hist_bin_of(int64_t duration_ns)
 					   : hist_bin_quick(duration_ns);
 }
 
-static double bin_low(uint16_t bin)
+/* Records from outside may have bins beyond all durations. */
+static double bin_edge(uint32_t bin)
 {
-	return bin ? pow(HIST_BASE, bin) : 0;
+	hist_prepare();
+	return bin <= HIST_BINS ? edges[bin] : pow(HIST_BASE, bin);
 }
 
 double hist_bin_ns(uint16_t bin)
 {
-	return bin ? pow(HIST_BASE, bin + 0.5) : 0.5;
+	hist_prepare();
+	return bin <= HIST_BINS ? middles[bin] : pow(HIST_BASE, bin + 0.5);
 }
 
 double hist_mean_ns(const struct hist *h)
@@ -99,8 +106,8 @@ double hist_quantile_ns(const struct hist *h, double q)
 		double count = h->bins[i].count;
 
 		if (before + count >= at || i + 1 == h->n) {
-			double low = bin_low(h->bins[i].bin);
-			double high = pow(HIST_BASE, h->bins[i].bin + 1);
+			double low = bin_edge(h->bins[i].bin);
+			double high = bin_edge((uint32_t)h->bins[i].bin + 1);
 			double share = fmin(fmax((at - before) / count, 0), 1);
 
 			return low + (high - low) * share;
