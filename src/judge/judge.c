@@ -401,6 +401,38 @@ int judge_finish(struct judge *j, struct report *report)
 	return 0;
 }
 
+void entries_drop(struct judge *j, bool (*drop)(const struct judge *j, const struct entry *e))
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < j->entries.n; i++) {
+		struct entry *e = &j->entries.v[i];
+
+		if (!drop(j, e)) {
+			j->entries.v[n++] = *e;
+			continue;
+		}
+		free(e->rows.v);
+		free(e->units.v);
+	}
+	j->entries.n = n;
+}
+
+static bool any_entry(const struct judge *j, const struct entry *e)
+{
+	(void)j;
+	(void)e;
+	return true;
+}
+
+void entries_forget(struct judge *j)
+{
+	entries_drop(j, any_entry);
+	free(j->ref);
+	j->ref = NULL;
+	arena_reset(&j->scratch);
+}
+
 struct judge *judge_free(struct judge *j)
 {
 	if (!j)
@@ -421,10 +453,8 @@ struct judge *judge_free(struct judge *j)
 		free(j->details[row].phases.v);
 		free(j->ranks[row].steps.v);
 	}
-	for (size_t i = 0; i < j->entries.n; i++) {
-		free(j->entries.v[i].rows.v);
-		free(j->entries.v[i].units.v);
-	}
+	entries_forget(j);
+	arena_done(&j->scratch);
 	report_done(&j->past);
 	intern_done(&j->link_ids);
 	free(j->entries.v);
@@ -449,7 +479,6 @@ struct judge *judge_free(struct judge *j)
 	free(j->caused);
 	free(j->local_peers);
 	free(j->useless_numbers);
-	free(j->ref);
 	free(j);
 	return NULL;
 }

@@ -265,6 +265,7 @@ struct judge {
 	double sigma[BLAMES];	 /* noise, with a floor */
 	double measured[BLAMES]; /* the same without */
 	VEC(struct entry) entries;
+	struct arena scratch; /* of the entries: of one look at the history */
 };
 
 static inline struct point *point_of(const struct judge *j, uint32_t row, uint32_t t)
@@ -302,6 +303,11 @@ double robust_reference(double *x, size_t n);
 double lower_median(double *x, size_t n); /* reorders x */
 int by_row(const void *a, const void *b); /* for qsort of rows */
 
+/* judge.c */
+/* Frees the entries of which drop says so. */
+void entries_drop(struct judge *j, bool (*drop)(const struct judge *j, const struct entry *e));
+/* Frees all that job_findings made: the history may be looked at again. */
+void entries_forget(struct judge *j);
 /* slow_role.c */
 void roles_find(struct judge *j, struct step *const *steps);
 void nodes_find(struct judge *j);
@@ -355,8 +361,11 @@ int64_t past_start(const struct judge *j, const struct entry *e);
 /* slow_impact.c */
 void entry_impact(struct judge *j, struct entry *e);
 bool work_takes_turns(const struct judge *j);
-void drop_restless(struct judge *j);
-void drop_shared_work(struct judge *j);
+/* For entries_drop: only the restless part of uneven work. */
+bool is_restless(const struct judge *j, const struct entry *e);
+/* Ranks of several machines that are slow at the same few steps now and then share their work (a
+   replica's long sequences), not their machine. */
+bool is_shared_work(const struct judge *j, const struct entry *e);
 bool imbalance_of_work(struct judge *j, struct entry *ret);
 bool imbalance_of_stages(struct judge *j, struct entry *ret);
 /* slow_report.c */

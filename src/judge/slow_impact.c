@@ -151,7 +151,7 @@ static bool stands_out(const struct judge *j, const struct entry *e)
 	double sigma = j->sigma[BLAME_COMPUTE] / sqrt((double)MAX(e->rows.n, (size_t)1));
 	double noise = sigma / fmax(e->mean_ns, 1), unsteady;
 
-	if (e->blame != BLAME_COMPUTE || e->cause == CAUSE_COMM_LINK || !e->n_on)
+	if (e->blame != BLAME_COMPUTE || !e->n_on)
 		return false;
 	unsteady = sqrt(fmax(0, e->unsteady * e->unsteady - noise * noise));
 	return e->n_on >= STANDS_STEPS && e->n_on >= STANDS_WINDOW * MAX(e->windows, 1u) &&
@@ -286,20 +286,9 @@ static bool is_chance(const struct judge *j, const struct entry *e)
 	       e->mean_ns < CHANCE * sqrt(2 * log(MAX(j->n_rows, 2u))) * sigma;
 }
 
-/* Entries that are only the restless part of uneven work go. */
-void drop_restless(struct judge *j)
+bool is_restless(const struct judge *j, const struct entry *e)
 {
-	size_t n = 0;
-
-	for (size_t i = 0; i < j->entries.n; i++) {
-		struct entry *e = &j->entries.v[i];
-
-		if (e->blame == BLAME_COMPUTE && e->cause != CAUSE_COMM_LINK && !stands_out(j, e))
-			free(e->rows.v);
-		else
-			j->entries.v[n++] = *e;
-	}
-	j->entries.n = n;
+	return e->blame == BLAME_COMPUTE && !stands_out(j, e);
 }
 
 static bool on_one_node(const struct judge *j, const struct entry *e)
@@ -310,22 +299,10 @@ static bool on_one_node(const struct judge *j, const struct entry *e)
 	return true;
 }
 
-/* Ranks of several machines that are slow at the same few steps now and then share their work (a
-   replica's long sequences), not their machine. */
-void drop_shared_work(struct judge *j)
+bool is_shared_work(const struct judge *j, const struct entry *e)
 {
-	size_t n = 0;
-
-	for (size_t i = 0; i < j->entries.n; i++) {
-		struct entry *e = &j->entries.v[i];
-
-		if (e->blame == BLAME_COMPUTE && e->cause != CAUSE_COMM_LINK &&
-		    e->windows >= BLIPS_MIN && e->n_on < 3 * e->windows && !on_one_node(j, e))
-			free(e->rows.v);
-		else
-			j->entries.v[n++] = *e;
-	}
-	j->entries.n = n;
+	return e->blame == BLAME_COMPUTE && e->windows >= BLIPS_MIN && e->n_on < 3 * e->windows &&
+	       !on_one_node(j, e);
 }
 
 /* Rank by rank and step by step somebody else has more to do. */
@@ -343,7 +320,7 @@ bool imbalance_of_work(struct judge *j, struct entry *ret)
 	if (j->n_rows < 2)
 		return false;
 	memset(rows, 1, j->n_rows);
-	e.on = arena_alloc(&j->job->arena, j->n_steps + 1);
+	e.on = arena_alloc(&j->scratch, j->n_steps + 1);
 	restless = share_of_most_loaded(j, &e) <= SHARE_MAX && e.windows >= CHANGES_MIN;
 	restless |= turns(j) >= CHANGES_MIN;
 	for (size_t i = 0; i < j->entries.n; i++) {
@@ -450,7 +427,7 @@ bool imbalance_of_stages(struct judge *j, struct entry *ret)
 		return false;
 	w = stage_work(j);
 	if (w.n >= 2 && w.of[w.heavy] >= STAGE_MIN * w.middle) {
-		e.on = arena_alloc(&j->job->arena, j->n_steps + 1);
+		e.on = arena_alloc(&j->scratch, j->n_steps + 1);
 		stage_costs(j, &w, &e);
 		e.stage = w.heavy;
 		e.ratio = w.of[w.heavy] / w.middle;

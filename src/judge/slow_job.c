@@ -80,19 +80,10 @@ static void find_saves(struct judge *j)
 
 /* Where all ranks save, the one that takes a little longer is not the point: the save is the job's.
  */
-static void drop_shared_saves(struct judge *j)
+static bool is_shared_save(const struct judge *j, const struct entry *e)
 {
-	size_t n = 0;
-
-	for (size_t i = 0; i < j->entries.n; i++) {
-		struct entry *e = &j->entries.v[i];
-
-		if (e->blame == BLAME_SAVE && e->base_ns > e->mean_ns)
-			free(e->rows.v);
-		else
-			j->entries.v[n++] = *e;
-	}
-	j->entries.n = n;
+	(void)j;
+	return e->blame == BLAME_SAVE && e->base_ns > e->mean_ns;
 }
 
 static double common_part(const struct judge *j, uint32_t t, int b, double *x)
@@ -115,7 +106,7 @@ static bool common_entry(struct judge *j, enum blame b, double share, struct ent
 	double part = 0, wall = 0;
 
 	*e = (struct entry){ .blame = b, .node = NO_ID, .common = true };
-	e->on = arena_alloc(&j->job->arena, j->n_steps + 1);
+	e->on = arena_alloc(&j->scratch, j->n_steps + 1);
 	for (uint32_t t = 0; t < j->n_steps; t++) {
 		double now;
 
@@ -218,7 +209,7 @@ static void report_regression(struct judge *j, struct report *report)
 		return;
 	if (after < REGRESSION_NOTE * before)
 		return;
-	e.on = arena_alloc(&j->job->arena, j->n_steps + 1);
+	e.on = arena_alloc(&j->scratch, j->n_steps + 1);
 	for (size_t i = split; i < n; i++) {
 		e.on[at[i]] = true;
 		e.n_on++;
@@ -262,7 +253,7 @@ static void report_spikes(struct judge *j, struct report *report, const bool *ex
 	size_t n = judged_walls(j, x, at);
 	double usual = n >= 5 ? lower_median(x, n) : INFINITY;
 
-	e.on = arena_alloc(&j->job->arena, j->n_steps + 1);
+	e.on = arena_alloc(&j->scratch, j->n_steps + 1);
 	for (uint32_t t = 0; t < j->n_steps; t++) {
 		if (j->moments[t].set_aside || explained[t] || j->moments[t].wall < SPIKE * usual)
 			continue;
@@ -311,12 +302,12 @@ void job_findings(struct judge *j, struct report *report)
 	own_references(j);
 	own_entries(j);
 	find_saves(j);
-	drop_shared_saves(j);
+	entries_drop(j, is_shared_save);
 	link_entries(j);
 	uneven = imbalance_of_work(j, &work);
 	if (uneven || work_takes_turns(j))
-		drop_restless(j);
-	drop_shared_work(j);
+		entries_drop(j, is_restless);
+	entries_drop(j, is_shared_work);
 	staged = imbalance_of_stages(j, &stages);
 	if (j->n_steps < 3 && !j->entries.n && late_entry(j, &late)) {
 		entry_report(j, report, &late);

@@ -406,7 +406,7 @@ bool kernel_regression(struct judge *j, struct report *report)
 	r = find_regression(j, at, n);
 	if (r.kernel == NO_ID)
 		return false;
-	e.on = arena_alloc(&j->job->arena, j->n_steps + 1);
+	e.on = arena_alloc(&j->scratch, j->n_steps + 1);
 	for (size_t i = r.split; i < n; i++) {
 		e.on[at[i]] = true;
 		e.n_on++;

@@ -312,7 +312,7 @@ void link_entries(struct judge *j)
 	struct entry e = { .cause = CAUSE_COMM_LINK, .blame = BLAMES, .node = NO_ID };
 	double worst = 0, spent = 0, expected = 0;
 
-	e.on = arena_alloc(&j->job->arena, j->n_steps + 1);
+	e.on = arena_alloc(&j->scratch, j->n_steps + 1);
 	compare_with_past(j);
 	for (size_t i = 0; i < j->links.n; i++) {
 		const struct link_unit *u = &j->links.v[i];

@@ -285,7 +285,7 @@ static void row_entries(struct judge *j, uint32_t row)
 	for (int b = 0; b < BLAMES; b++) {
 		struct entry e = { .blame = (enum blame)b, .node = NO_ID };
 
-		e.on = arena_alloc(&j->job->arena, j->n_steps + 1);
+		e.on = arena_alloc(&j->scratch, j->n_steps + 1);
 		if (!strong_steps(j, row, b, e.on) && !weak_stretch(j, row, b, e.on))
 			continue;
 		*vec_push(&e.rows) = row;
@@ -469,7 +469,7 @@ bool late_entry(struct judge *j, struct entry *ret)
 	lost = j->caused[who] / MAX(j->n_rows - 1, 1u);
 	if (j->n_rows < 3 || lost < LATE_SHARE * wall || j->caused[who] < LATE_OF_ALL * all)
 		return false;
-	e.on = arena_alloc(&j->job->arena, j->n_steps + 1);
+	e.on = arena_alloc(&j->scratch, j->n_steps + 1);
 	memset(e.on, 1, j->n_steps);
 	*vec_push(&e.rows) = who;
 	for (int b = 0; b < BLAMES; b++) { /* what it did meanwhile, as far as the step shows it */

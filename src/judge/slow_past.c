@@ -81,39 +81,31 @@ static struct finding *same_finding(const struct report *r, size_t n, const stru
 	return NULL;
 }
 
-static void forget_entries(struct judge *j)
-{
-	for (size_t i = 0; i < j->entries.n; i++) {
-		free(j->entries.v[i].rows.v);
-		free(j->entries.v[i].units.v);
-	}
-	j->entries.n = 0;
-	free(j->ref);
-	j->ref = NULL;
-}
-
+/* What is found and is new is kept, with the memory of its words; the rest goes, so that memory
+   does not grow with the steps. */
 void past_take(struct judge *j)
 {
-	size_t n = j->past.findings.n, keep = n;
+	struct report now = { .job = j->job };
+	size_t n = j->past.findings.n;
 
 	j->more_to_come = true;
-	job_findings(j, &j->past);
+	job_findings(j, &now);
 	j->more_to_come = false;
-	for (size_t i = n; i < j->past.findings.n; i++) {
-		struct finding *f = &j->past.findings.v[i];
+	for (size_t i = 0; i < now.findings.n; i++) {
+		struct finding *f = &now.findings.v[i];
 		struct finding *old = same_finding(&j->past, n, f);
 
-		if (!old && f->severity != SEVERITY_NOTE) {
-			j->past.findings.v[keep++] = *f;
-			continue;
-		}
-		if (old)
+		if (old) {
 			join_finding(old, f);
-		finding_done(f);
+		} else if (f->severity != SEVERITY_NOTE) {
+			*vec_push(&j->past.findings) = *f;
+			*f = (struct finding){ 0 };
+		}
 	}
-	j->past.findings.n = keep;
-	j->past.assumed.n = 0; /* what is assumed is said of the last window */
-	forget_entries(j);
+	if (j->past.findings.n > n)
+		arena_join(&j->past.arena, &now.arena);
+	report_done(&now);
+	entries_forget(j);
 }
 
 /* A fault that is still there is told as it is now, with all its windows. */
