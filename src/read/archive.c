@@ -6,8 +6,8 @@
  * shown, and links and devices inside are passed over.
  */
 #include "read/archive.h"
+#include "read/library.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 
@@ -42,10 +42,7 @@ static struct {
 	char why[256];
 } la;
 
-static const struct {
-	const char *name;
-	void *slot;
-} la_symbols[] = {
+static const struct library_symbol la_symbols[] = {
 	{ "archive_read_new", &la.read_new },
 	{ "archive_read_free", &la.read_free },
 	{ "archive_read_support_filter_none", &la.support_filter_none },
@@ -62,24 +59,10 @@ static const struct {
 
 static void load(void)
 {
-	void *library = dlopen(ARCHIVE_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-
-	if (!library) {
-		snprintf(la.why, sizeof(la.why),
-			 "archives need libarchive, which is not installed (package libarchive13)");
-		return;
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(la_symbols); i++) {
-		void *symbol = dlsym(library, la_symbols[i].name);
-
-		if (!symbol) {
-			snprintf(la.why, sizeof(la.why), "%s has no %s", ARCHIVE_LIBRARY,
-				 la_symbols[i].name);
-			return;
-		}
-		memcpy(la_symbols[i].slot, &symbol, sizeof(symbol));
-	}
-	la.loaded = true;
+	la.loaded =
+	    library_load(ARCHIVE_LIBRARY,
+			 "archives need libarchive, which is not installed (package libarchive13)",
+			 la_symbols, ARRAY_SIZE(la_symbols), la.why);
 }
 
 /* One archive being read. */

@@ -47,7 +47,24 @@ static int read_trace(const struct read_client *client, const char *path, struct
 	return r < 0 ? error_set(reterr, r, "%s", why) : 0;
 }
 
-/* A file of many ranks that gave nothing, told as one trace that did. */
+/* What a file of many ranks holds, once it is read: each rank is a trace to the client. */
+struct many {
+	void *of;
+	uint32_t n;
+	int (*give)(void *of, uint32_t i, struct trace_sink *sink);
+};
+
+static int give_lane(void *of, uint32_t i, struct trace_sink *sink)
+{
+	return timeline_give(of, i, sink);
+}
+
+static int give_gpu(void *of, uint32_t i, struct trace_sink *sink)
+{
+	return nsys_give(of, i, sink);
+}
+
+/* A file that gave nothing is told as one trace that did. */
 static void tell_unread(const struct read_client *client, const char *path, enum input_kind kind,
 			const struct read_stats *stats, int status, const char *why)
 {
@@ -57,21 +74,20 @@ static void tell_unread(const struct read_client *client, const char *path, enum
 		client->end(client->user, stats, status, why);
 }
 
-/* A file of many ranks: each is a trace to the client. What the file lost is told with the first.
- */
-static int give_lanes(const struct read_client *client, const char *path, struct timeline *t,
-		      const struct read_stats *stats, const char *why)
+/* What the file lost is told with the first. */
+static int give_many(const struct read_client *client, const char *path, enum input_kind kind,
+		     const struct many *many, const struct read_stats *stats, const char *why)
 {
 	int r = 0;
 
-	for (uint32_t i = 0; i < timeline_lanes(t); i++) {
+	for (uint32_t i = 0; i < many->n && r >= 0; i++) {
 		struct read_stats none = { 0 };
 		struct trace_sink *sink = NULL;
 
-		r = client->begin(client->user, path, INPUT_TIMELINE, &sink);
+		r = client->begin(client->user, path, kind, &sink);
 		if (r < 0)
 			return r;
-		r = timeline_give(t, i, sink);
+		r = many->give(many->of, i, sink);
 		client->end(client->user, i ? &none : stats, r,
 			    r < 0    ? strerror(-r)
 			    : i == 0 ? why
@@ -80,44 +96,34 @@ static int give_lanes(const struct read_client *client, const char *path, struct
 	return r;
 }
 
+/* The end of reading such a file: e is what its reader said, r its status. */
+static int end_many(const struct read_client *client, const char *path, struct input *in,
+		    enum input_kind kind, const struct many *many, const struct read_stats *stats,
+		    const struct error *e, int r, struct error *reterr)
+{
+	char why[1024];
+
+	describe(why, sizeof(why), path, in, e, r);
+	if (r >= 0 && !why[0] && e->text[0])
+		snprintf(why, sizeof(why), "%s: %s", path, e->text);
+	if (r < 0)
+		tell_unread(client, path, kind, stats, r, why);
+	else
+		r = give_many(client, path, kind, many, stats, why[0] ? why : NULL);
+	return r < 0 ? error_set(reterr, r, "%s", why) : 0;
+}
+
 static int read_timeline(const struct read_client *client, const char *path, struct input *in,
 			 struct error *reterr)
 {
 	struct read_stats stats = { 0 };
 	struct timeline *t = NULL;
 	struct error e = { 0 };
-	char why[1024];
 	int r = timeline_read(in, &t, &stats, &e);
+	const struct many many = { t, r < 0 ? 0 : timeline_lanes(t), give_lane };
 
-	describe(why, sizeof(why), path, in, &e, r);
-	if (r >= 0 && !why[0] && e.text[0])
-		snprintf(why, sizeof(why), "%s: %s", path, e.text);
-	if (r < 0)
-		tell_unread(client, path, INPUT_TIMELINE, &stats, r, why);
-	else
-		r = give_lanes(client, path, t, &stats, why[0] ? why : NULL);
+	r = end_many(client, path, in, INPUT_TIMELINE, &many, &stats, &e, r, reterr);
 	timeline_free(t);
-	return r < 0 ? error_set(reterr, r, "%s", why) : 0;
-}
-
-static int give_gpus(const struct read_client *client, const char *path, struct nsys *n,
-		     const struct read_stats *stats, const char *why)
-{
-	int r = 0;
-
-	for (uint32_t i = 0; i < nsys_ranks(n) && r >= 0; i++) {
-		struct read_stats none = { 0 };
-		struct trace_sink *sink = NULL;
-
-		r = client->begin(client->user, path, INPUT_NSYS, &sink);
-		if (r < 0)
-			return r;
-		r = nsys_give(n, i, sink);
-		client->end(client->user, i ? &none : stats, r,
-			    r < 0    ? strerror(-r)
-			    : i == 0 ? why
-				     : NULL);
-	}
 	return r;
 }
 
@@ -128,22 +134,16 @@ static int read_nsys(const struct read_client *client, const char *path, struct 
 	struct read_stats stats = { 0 };
 	struct nsys *n = NULL;
 	struct error e = { 0 };
-	char why[1024];
 	int r = nsys_read(in, path, plain, &n, &stats, &e);
+	const struct many many = { n, r < 0 ? 0 : nsys_ranks(n), give_gpu };
 
-	describe(why, sizeof(why), path, in, &e, r);
-	if (r >= 0 && !why[0] && e.text[0])
-		snprintf(why, sizeof(why), "%s: %s", path, e.text);
 	if (r == -ENODATA) {
 		client->other(client->user, path, "an SQLite database of no known kind", false);
 		return 0;
 	}
-	if (r < 0)
-		tell_unread(client, path, INPUT_NSYS, &stats, r, why);
-	else
-		r = give_gpus(client, path, n, &stats, why[0] ? why : NULL);
+	r = end_many(client, path, in, INPUT_NSYS, &many, &stats, &e, r, reterr);
 	nsys_free(n);
-	return r < 0 ? error_set(reterr, r, "%s", why) : 0;
+	return r;
 }
 
 /* Step records are passed on as they are; who wants them checks them. */

@@ -7,8 +7,8 @@
  * works for longer than the file's size can justify is stopped.
  */
 #include "read/sqlite_file.h"
+#include "read/library.h"
 
-#include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -63,10 +63,7 @@ static struct {
 	char why[256];
 } sq;
 
-static const struct {
-	const char *name;
-	void *slot;
-} sq_symbols[] = {
+static const struct library_symbol sq_symbols[] = {
 	{ "sqlite3_open_v2", &sq.open_v2 },
 	{ "sqlite3_close", &sq.close },
 	{ "sqlite3_exec", &sq.exec },
@@ -88,25 +85,10 @@ static const struct {
 
 static void load(void)
 {
-	void *library = dlopen(SQLITE_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-
-	if (!library) {
-		snprintf(sq.why, sizeof(sq.why),
-			 "SQLite files need libsqlite3, which is not installed (package "
-			 "libsqlite3-0)");
-		return;
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(sq_symbols); i++) {
-		void *symbol = dlsym(library, sq_symbols[i].name);
-
-		if (!symbol) {
-			snprintf(sq.why, sizeof(sq.why), "%s has no %s", SQLITE_LIBRARY,
-				 sq_symbols[i].name);
-			return;
-		}
-		memcpy(sq_symbols[i].slot, &symbol, sizeof(symbol));
-	}
-	sq.loaded = true;
+	sq.loaded = library_load(
+	    SQLITE_LIBRARY,
+	    "SQLite files need libsqlite3, which is not installed (package libsqlite3-0)",
+	    sq_symbols, ARRAY_SIZE(sq_symbols), sq.why);
 }
 
 struct sqlite_file {
