@@ -60,6 +60,7 @@ uint64_t span_varint_long(struct span *s)
 		unsigned n;
 
 		memcpy(&word, s->p, sizeof(word));
+		word = le64toh(word);
 		more = ~word & 0x8080808080808080u;
 		if (more) {
 			n = (unsigned)__builtin_ctzll(more) / 8 + 1;
