@@ -473,6 +473,21 @@ static void link_words(const struct judge *j, struct report *r, struct finding *
 		"which holds no waiting");
 }
 
+static void stage_words(struct report *r, struct finding *f, const struct entry *e)
+{
+	f->summary = report_printf(
+	    r,
+	    "pipeline stage %u computes %s ms a step, the middle stage %s ms, on all its "
+	    "ranks",
+	    e->stage, amount(r, e->mean_ns / 1e6), amount(r, e->base_ns / 1e6));
+	add_evidence(f, "compute per step of the heaviest stage, against the middle one",
+		     e->mean_ns / 1e6, e->base_ns / 1e6, "ms");
+	add_evidence(f, "the step, against what it would be without what this stage has more",
+		     e->spent_ns / MAX(e->n_on, 1u) / 1e6,
+		     (e->spent_ns - e->extra_ns) / MAX(e->n_on, 1u) / 1e6, "ms");
+	exclude(f, CAUSE_COMPUTE_STRAGGLER, "all ranks of the stage are alike");
+}
+
 static void plain_words(const struct judge *j, struct report *r, struct finding *f,
 			const struct entry *e)
 {
@@ -501,18 +516,7 @@ static void plain_words(const struct judge *j, struct report *r, struct finding 
 		exclude(f, CAUSE_COMPUTE_STRAGGLER, "no rank is the slow one in most steps");
 		break;
 	case CAUSE_PIPELINE_IMBALANCE:
-		f->summary = report_printf(
-		    r,
-		    "pipeline stage %u computes %s ms a step, the middle stage %s ms, on all its "
-		    "ranks",
-		    e->stage, amount(r, e->mean_ns / 1e6), amount(r, e->base_ns / 1e6));
-		add_evidence(f, "compute per step of the heaviest stage, against the middle one",
-			     e->mean_ns / 1e6, e->base_ns / 1e6, "ms");
-		add_evidence(f,
-			     "the step, against what it would be without what this stage has more",
-			     e->spent_ns / MAX(e->n_on, 1u) / 1e6,
-			     (e->spent_ns - e->extra_ns) / MAX(e->n_on, 1u) / 1e6, "ms");
-		exclude(f, CAUSE_COMPUTE_STRAGGLER, "all ranks of the stage are alike");
+		stage_words(r, f, e);
 		break;
 	case CAUSE_KERNEL_REGRESSION:
 		f->summary =
