@@ -112,6 +112,17 @@ class Live(unittest.TestCase):
         self.assertEqual(p.stderr, b'')
         self.assertEqual(self.told(p), self.told(self.pipe(self.data)))
 
+    def test_what_lies_beside_a_file_in_any_order_is_said_once(self):
+        folder = self.out / 'beside'
+        folder.mkdir()
+        (folder / 'odd.lks').write_bytes(self.front + b''.join(reversed(self.steps)) + b'torn')
+        (folder / 'notes.bin').write_bytes(bytes(range(256)))
+        p = run('diagnose', '--json', str(folder), str(folder / 'gone'))
+        self.assertEqual([f['culprits']['ranks'] for f in json.loads(p.stdout)['findings'] if f['severity'] == 'fault'], [[9]])
+        for words in (b'torn tail', b'notes.bin', b'gone: No such file'):
+            self.assertEqual(p.stderr.count(words), 1, p.stderr)
+        self.assertEqual(p.stderr.count(b'\n'), 3, p.stderr)
+
     def test_ranks_that_join_late(self):
         heads = [b for k, b in self.blocks if k == RANK]
         front = self.head + b''.join(b for k, b in self.blocks if k == STRINGS)

@@ -173,12 +173,32 @@ static size_t paths_given(char **operands, size_t n, const char *events, char **
 	return n;
 }
 
+/* Reads and judges what the paths hold; a file of records that turns out not to be in order is read
+   again. 0, or the exit status. */
+static int join_and_judge(struct join *j, char *const *paths, size_t n,
+			  const struct diagnose_args *args)
+{
+	struct join_options options = { args->steps, args->ranks, args->layout, .live = true };
+
+	for (;;) {
+		int status;
+
+		join_paths(j, paths, n, &options);
+		if (!layout_fits(j->job, args->layout))
+			return EXIT_USAGE;
+		status = judge_all(j, args);
+		if (status <= 0)
+			return status < 0 ? EXIT_CANNOT_TELL : 0;
+		join_done(j);
+		options.live = false;
+		options.again = true;
+	}
+}
+
 int diagnose_main(int argc, char **argv)
 {
 	struct diagnose_args args = { .steps = { -1, -1 }, .min_impact = 0.05 };
-	struct join_options options;
 	struct join join;
-	bool fits;
 	_cleanup_free_ char **paths = NULL;
 	int operands, status = command_line(&diagnose_spec, argc, argv, &args, &operands);
 	size_t n;
@@ -191,20 +211,9 @@ int diagnose_main(int argc, char **argv)
 		status = EXIT_USAGE;
 		goto out;
 	}
-	options = (struct join_options){ args.steps, args.ranks, args.layout, 0, true };
-	join_paths(&join, paths, n, &options);
-	fits = layout_fits(join.job, args.layout);
-	status = fits ? judge_all(&join, &args) : 0;
-	if (status > 0) {
-		options.live = false;
-		join_done(&join);
-		join_paths(&join, paths, n, &options);
-		status = judge_all(&join, &args);
-	}
-	if (!fits) {
-		status = EXIT_USAGE;
-	} else if (status < 0) {
-		status = EXIT_CANNOT_TELL;
+	status = join_and_judge(&join, paths, n, &args);
+	if (status) {
+		/* said already */
 	} else if (judge_stopped(&join, &args), show(&join, &args, paths, n) < 0) {
 		complain("standard output: %s", strerror(errno));
 		status = EXIT_CANNOT_TELL;

@@ -267,21 +267,10 @@ static void read_one(void *user, size_t i)
 			    *error.text ? error.text : "cannot be read");
 }
 
-static ssize_t stdin_bytes(void *user, void *buf, size_t len)
-{
-	ssize_t n;
-
-	(void)user;
-	do
-		n = read(STDIN_FILENO, buf, len);
-	while (n < 0 && errno == EINTR);
-	return n < 0 ? -errno : n;
-}
-
 static void read_stdin(struct slot *slot)
 {
 	_cleanup_free_ char *bytes = xmalloc(1 << 16);
-	struct input *in = input_of_source(stdin_bytes, NULL);
+	struct input *in = input_of_source(live_stdin, NULL);
 	ssize_t n;
 
 	slot->records = records_new(&slot->run->options->steps);
@@ -302,12 +291,12 @@ static void survey_all(struct join_run *run, char *const *paths, size_t n_paths,
 	for (size_t i = 0; i < n_paths; i++) {
 		if (!strcmp(paths[i], "-")) {
 			*ret_stdin = true;
-		} else if (stat(paths[i], &st) < 0) {
+		} else if (stat(paths[i], &st) >= 0) {
+			found[n++] = paths[i];
+		} else if (!run->options->again) {
 			_cleanup_free_ char *clean = clean_text(paths[i]);
 
 			complain("%s: %s", clean, strerror(errno));
-		} else {
-			found[n++] = paths[i];
 		}
 	}
 	if (n && survey_paths(&run->survey, found, n, &error) < 0)
@@ -361,6 +350,10 @@ static void say_lines(struct join_run *run)
 	uint64_t unrelated = 0;
 
 	for (size_t i = 0; i < run->n_slots; i++) {
+		/* the second time only the records are new */
+		if (run->options->again &&
+		    (i == run->survey.n || run->survey.inputs[i].kind != INPUT_LKS))
+			continue;
 		remarks_join(&all, &run->slots[i].remarks);
 		unrelated += run->slots[i].unrelated;
 		if (!first)

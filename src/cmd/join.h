@@ -17,6 +17,7 @@ struct join_options {
 	const char *layout;	   /* NULL: find out */
 	unsigned threads;	   /* 0: one a CPU */
 	bool live;		   /* records of one writer alone need not be kept: see live.h */
+	bool again;		   /* after join_steps gave 1: all else was said already */
 };
 
 struct join {
@@ -39,6 +40,6 @@ struct join {
 void join_paths(struct join *j, char *const *paths, size_t n_paths,
 		const struct join_options *options);
 /* The steps of all ranks, in order of their number. 1: a live file turned out not to be in order,
-   and is to be joined again with live off: what was given is of no use. */
+   and is to be joined `again`, with live off: what was given is of no use. */
 int join_steps(struct join *j, merge_step_fn fn, void *user, struct error *reterr);
 void join_done(struct join *j);

@@ -261,14 +261,14 @@ static int take_bytes(void *user, uint64_t number, const uint8_t *bytes, size_t 
 
 /* --- from the outside --- */
 
-/* From a pipe: while nothing comes, a step that is closed is given on. */
-static ssize_t stdin_bytes(void *user, void *buf, size_t len)
+ssize_t live_stdin(void *user, void *buf, size_t len)
 {
 	struct live *l = user;
 	struct pollfd in = { STDIN_FILENO, POLLIN, 0 };
 	ssize_t n;
 
-	while (l->fn && l->status >= 0 && l->n_open >= OPEN_STEPS && poll(&in, 1, IDLE_MS) == 0)
+	while (l && l->fn && l->status >= 0 && l->n_open >= OPEN_STEPS &&
+	       poll(&in, 1, IDLE_MS) == 0)
 		l->status = give(l);
 	do
 		n = read(STDIN_FILENO, buf, len);
@@ -329,7 +329,7 @@ struct live *live_open(struct input *in, const char *path, const struct live_opt
 	};
 	int status = 1;
 
-	l->in = in ? in : input_of_source(stdin_bytes, l);
+	l->in = in ? in : input_of_source(live_stdin, l);
 	l->path = path;
 	l->options = *options;
 	l->merge = merge;

@@ -40,3 +40,6 @@ struct live_stats live_stats(const struct live *l);
 size_t live_ranks(const struct live *l);
 uint32_t live_row(const struct live *l, size_t i);
 struct live *live_free(struct live *l); /* NULL is fine; returns NULL */
+/* The bytes of stdin, for input_of_source. user: a live, whose closed steps are given on while
+   nothing comes; NULL: none. */
+ssize_t live_stdin(void *user, void *buf, size_t len);
