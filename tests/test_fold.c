@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What fold makes of traces whose right answer can be worked out by hand. Times in nanoseconds. */
 #include <stdio.h>
+#include <math.h>
 #include <time.h>
 #include "fold_events.h"
 
@@ -591,12 +592,17 @@ static double seconds_of_open_steps(unsigned n)
 	       (double)(ended.tv_nsec - began.tv_nsec) / 1e9;
 }
 
-/* Eight times as many: 8 times the work, not 64 times. */
+/* Eight times as many: 8 times the work, not 64 times. The least of three tries each: what a busy
+   machine adds to one is no cost of ours. */
 static void the_cost_of_a_step_does_not_grow_with_the_open_ones(void **state)
 {
-	double few = seconds_of_open_steps(5000), many = seconds_of_open_steps(40000);
+	double few = INFINITY, many = INFINITY;
 
 	(void)state;
+	for (int i = 0; i < 3; i++) {
+		few = fmin(few, seconds_of_open_steps(5000));
+		many = fmin(many, seconds_of_open_steps(40000));
+	}
 	print_message("5,000 open steps: %.1f ms; 40,000: %.1f ms\n", few * 1e3, many * 1e3);
 	assert_true(many < 24 * few);
 }
