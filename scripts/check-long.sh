@@ -44,7 +44,8 @@ heavy() {
 	python=$(scripts/python.sh)
 	make --no-print-directory all || return
 	"$python" tests/run_cases.py build/lockstep heavy- &&
-		"$python" tests/gen/healthy.py --lockstep build/lockstep --steps "${HEALTHY_STEPS:-10000}"
+		"$python" tests/gen/healthy.py --lockstep build/lockstep --steps "${HEALTHY_STEPS:-10000}" \
+			--most-mb 1000
 }
 
 step cppcheck analyze_cppcheck

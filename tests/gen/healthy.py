@@ -3,13 +3,14 @@
 """Healthy jobs with all the natural variation on, through the pipe: does anything give an alarm?
 
 Prints, for each job, its size and what was found, and at the end the false alarms per rank-day with the upper end of
-the 95 % interval (Poisson: of 0 alarms it is 3.0 over the time watched). Exit 1 if there is an alarm. A finding is an
-alarm if it is a fault or a risk at diagnose's own --min-impact.
+the 95 % interval (Poisson: of 0 alarms it is 3.0 over the time watched). Exit 1 if there is an alarm, or memory above
+--most-mb. A finding is an alarm if it is a fault or a risk at diagnose's own --min-impact.
 """
 import argparse
 import json
 import math
 import os
+import resource
 import subprocess
 import sys
 
@@ -43,6 +44,7 @@ def main():
     p.add_argument('--steps', type=int, default=300)
     p.add_argument('--micro-batches', type=int, help="of a step (default the simulator's)")
     p.add_argument('--seed', type=int, default=1)
+    p.add_argument('--most-mb', type=float, default=math.inf, help='of memory, for a process: it must not grow with the steps')
     p.add_argument('--jobs', type=int, default=1, help='of consecutive seeds')
     args = p.parse_args()
     days = alarms = 0
@@ -53,7 +55,9 @@ def main():
         print(f'{args.layout}, seed {seed}: {ranks:,} ranks, {args.steps:,} steps, {found} alarms', flush=True)
     upper = UPPER[alarms] if alarms < len(UPPER) else alarms + 2 * math.sqrt(alarms) + 2
     print(f'{alarms} alarms in {days:,.0f} rank-days: {alarms / days:.2g} a rank-day, at most {upper / days:.2g} (95 %)')
-    sys.exit(1 if alarms else 0)
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3
+    print(f'peak memory of a process {peak:,.0f} MB')
+    sys.exit(1 if alarms or peak > args.most_mb else 0)
 
 
 if __name__ == '__main__':
