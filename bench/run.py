@@ -420,18 +420,34 @@ with open(sys.argv[1], 'rb') as f:
 print(time.process_time() - t)"""
 
 
+def bench_log(lockstep, path, kind):
+    bytes_ = os.path.getsize(path)
+    what = f'log, {kind}, {bytes_ / 1e6:.0f}MB'
+    runs, grep = several([lockstep, 'diagnose', '--json', path], 5, '0'), several(['grep', '-acE', LOG_PATTERN, path], 3, '0')
+    python = float(Ran([sys.executable, '-c', PYTHON_RE, path, LOG_PATTERN], '0').out or 'inf') if kind == 'mixed' else None
+    line(f'diagnose, {kind} log, a core', bytes_ / cpu(runs) / 1e9, 'GB/s', what, spread(runs),
+         f'grep -cE of ten words {bytes_ / cpu(grep) / 1e9:.2f} GB/s' + (f', Python re {bytes_ / python / 1e9:.3f} GB/s' if python else ''), '1.5 GB/s')
+    if kind == 'mixed':
+        line('  peak memory', peak(runs) / 1e6, 'MB', what, 'most of 5', f'grep {peak(grep) / 1e6:.1f} MB', 'constant')
+    os.remove(path)
+
+
 def bench_logs(lockstep, work, rivals):
+    """Logs made of one kind of lines each, and real ones, one after another until they are large."""
     path = os.path.join(work.folder, 'train.log')
     for kind, size in ('mixed', '400M'), ('progress', '200M'), ('noise', '200M'), ('prose', '200M'), ('watchdog', '200M'), ('bars', '200M'):
         subprocess.run([sys.executable, os.path.join(HERE, 'grow_log.py'), path, '--bytes', size, '--kind', kind], check=True)
-        bytes_, what = os.path.getsize(path), f'log, {kind}, {size}B'
-        runs, grep = several([lockstep, 'diagnose', '--json', path], 5, '0'), several(['grep', '-acE', LOG_PATTERN, path], 3, '0')
-        python = float(Ran([sys.executable, '-c', PYTHON_RE, path, LOG_PATTERN], '0').out or 'inf') if kind == 'mixed' else None
-        line(f'diagnose, {kind} log, a core', bytes_ / cpu(runs) / 1e9, 'GB/s', what, spread(runs),
-             f'grep -cE of ten words {bytes_ / cpu(grep) / 1e9:.2f} GB/s' + (f', Python re {bytes_ / python / 1e9:.3f} GB/s' if python else ''), '1.5 GB/s')
-        if kind == 'mixed':
-            line('  peak memory', peak(runs) / 1e6, 'MB', what, 'most of 5', f'grep {peak(grep) / 1e6:.1f} MB', 'constant')
-        os.remove(path)
+        bench_log(lockstep, path, kind)
+    real = work.shared('logs')
+    if not real:
+        print('real logs: skipped, no shared data')
+    for name in sorted(os.listdir(real)) if real else []:
+        with open(os.path.join(real, name), 'rb') as f:
+            text = f.read()
+        with open(path, 'wb') as f:
+            for _ in range(200_000_000 // len(text)):
+                f.write(text if text.endswith(b'\n') else text + b'\n')
+        bench_log(lockstep, path, 'real ' + name.split('.')[0][:20])
 
 
 BENCHES = {'logs': bench_logs, 'dumps': bench_dumps, 'version': bench_version, 'large': bench_large, 'memory': bench_memory, 'cores': bench_cores, 'archive': bench_archive,

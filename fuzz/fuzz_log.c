@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "fuzz_witness.h"
+#include "../tests/log_same.h"
 
 #include "read/log.h"
 
@@ -30,6 +31,24 @@ static void check_progress(const struct testimony *t)
 	}
 }
 
+/* Lines that are alike are taken for what they are. */
+static void check_each(const uint8_t *data, size_t size, const struct testimony *t)
+{
+	struct span span = span_of(data, size);
+	struct input *in = input_of_source(fuzz_read, &span);
+	struct read_stats stats = { 0 };
+	struct testimony *each = NULL;
+	struct error e = { 0 };
+
+	log_read_each(in, "fuzz.log", &each, &stats, &e);
+	fuzz_check(each != NULL);
+	if (each)
+		log_settle_years(&each, 1);
+	fuzz_check(!log_differs(t, each));
+	testimony_free(each);
+	input_free(in);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct span span = span_of(data, size);
@@ -48,6 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		fuzz_sayings(t);
 		check_sayings(t);
 		check_progress(t);
+		check_each(data, size, t);
 	}
 	testimony_free(t);
 	input_free(in);

@@ -6,6 +6,7 @@
 #pragma once
 #include <math.h>
 
+#include "log_same.h"
 #include "read_helpers.h"
 
 #include "read/log.h"
@@ -106,6 +107,23 @@ struct heard {
 	int status;
 };
 
+/* Fails if lines are read otherwise for being like others. */
+static void hear_each(const struct heard *h, const char *text, size_t len, const char *path)
+{
+	struct memory_source m = { .p = text, .len = len };
+	struct input *in = input_of_source(memory_read, &m);
+	struct testimony *t = NULL;
+	struct read_stats stats = { 0 };
+	struct error e = { 0 };
+
+	assert_int_equal(log_read_each(in, path, &t, &stats, &e), 0);
+	log_settle_years(&t, 1);
+	assert_string_equal(log_differs(h->t, t) ? log_differs(h->t, t) : "nothing", "nothing");
+	assert_int_equal(h->stats.events, stats.events);
+	testimony_free(t);
+	input_free(in);
+}
+
 static void hear(struct heard *h, const char *text, size_t len, const char *path, size_t step)
 {
 	struct memory_source m = { .p = text, .len = len, .first = step, .step = step };
@@ -113,8 +131,10 @@ static void hear(struct heard *h, const char *text, size_t len, const char *path
 
 	memset(h, 0, sizeof(*h));
 	h->status = log_read(in, path, &h->t, &h->stats, &h->error);
-	if (h->t)
+	if (h->t) {
 		log_settle_years(&h->t, 1);
+		hear_each(h, text, len, path);
+	}
 	input_free(in);
 }
 

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_log_alike.c - logs of many like lines: what is known of them hides nothing in them. */
+#include <ftw.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "log_helpers.h"
 
 /* Reads it whole and in pieces; the last one is kept. */
@@ -149,6 +153,144 @@ static void bars_of_ranks_in_one_log(void **state)
 	buf_done(&b);
 }
 
+/* --- a line as it comes once more --- */
+
+static void lines_of_words_that_say_nothing_are_known_by_their_digits(void **state)
+{
+	struct buf b = { 0 };
+	struct heard h;
+
+	(void)state;
+	for (unsigned i = 0; i < 9000; i++) {
+		put(&b, "epoch %u of the plan: checkpoint at %u, killed 3 jobs\n", i % 7, i % 40);
+		put(&b, "task exited with code %u of 9\n", i == 7000 ? 3 : 0);
+		put(&b, "}\n");
+	}
+	h = heard_of(&b, "exit value=0 x8999\nexit value=3\n");
+	assert_int_equal(h.t->sayings.v[1].line, 3 * 7000 + 2);
+	assert_int_equal(h.t->sayings.v[0].last_line, 3 * 9000 - 1);
+	heard_done(&h);
+	buf_done(&b);
+}
+
+static void an_error_that_ends_a_traceback_is_another_than_one_alone(void **state)
+{
+	struct buf b = { 0 };
+	struct heard h;
+
+	(void)state;
+	for (unsigned i = 0; i < 3000; i++) {
+		if (i % 3 == 1)
+			put(&b, "Traceback (most recent call last):\n"
+				"  File \"train.py\", line 7, in <module>\n    main()\n");
+		put(&b, "ValueError: CUDA error: out of memory\n");
+		put(&b, "CUDA error: an illegal memory access was encountered\n");
+		put(&b, "step %u/5000 loss 1.5\n", i);
+	}
+	h = heard_of(&b, "out-of-memory value=0 what=GPU memory x3000\n"
+			 "gpu-error what=illegal memory access x3000\n"
+			 "progress 0..2999/5000 lines=3000 loss=1.5\n");
+	heard_done(&h);
+	buf_done(&b);
+}
+
+static void a_log_that_outgrows_what_is_kept_is_read_the_same(void **state)
+{
+	struct buf b = { 0 };
+	struct heard h;
+
+	(void)state;
+	/* Kinds by thousands, told apart by letters; each is said twice in a row, then later. */
+	for (unsigned i = 0; i < 40000; i++) {
+		unsigned kind = i / 2 % 9000;
+
+		put(&b, "worker %c%c%c%c: sending process %u closing signal SIGTERM\n",
+		    'a' + kind % 20, 'a' + kind / 20 % 20, 'a' + kind / 400 % 20, 'a' + kind / 8000,
+		    kind % 50);
+	}
+	hear(&h, (const char *)b.data, b.len, "train.log", 0);
+	assert_int_equal(h.t->sayings.n, 50);
+	assert_int_equal(h.stats.events, 40000);
+	heard_done(&h);
+	buf_done(&b);
+}
+
+/* A text four times over; every second time its digits are others. */
+static void hear_again(const char *text, size_t len, const char *name)
+{
+	uint64_t x = 88172645463325252u;
+	struct buf b = { 0 };
+	struct heard h;
+
+	for (unsigned time = 0; time < 4; time++)
+		for (size_t i = 0; i < len; i++) {
+			char c = text[i];
+
+			x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+			if (time % 2 && c >= '0' && c <= '9' && x % 16 == 0)
+				c = (char)('0' + x / 16 % 10);
+			buf_put(&b, &c, 1);
+		}
+	hear(&h, (const char *)b.data, b.len, name, 0);
+	heard_done(&h);
+	buf_done(&b);
+}
+
+static bool is_text_of_lines(const char *name)
+{
+	static const char *const ends[] = { ".log", ".txt", ".out", ".err" };
+	size_t n = strlen(name);
+
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
+		if (n > 4 && !strcmp(name + n - 4, ends[i]))
+			return true;
+	return false;
+}
+
+static unsigned heard_files;
+
+static int hear_file(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	char *text;
+	FILE *f;
+
+	if (type != FTW_F || st->st_size > 200000 || !is_text_of_lines(path))
+		return 0;
+	f = fopen(path, "rb");
+	assert_non_null(f);
+	text = xmalloc((size_t)st->st_size + 1);
+	assert_int_equal(fread(text, 1, (size_t)st->st_size, f), st->st_size);
+	fclose(f);
+	if (log_sniff(text, (size_t)st->st_size, path))
+		hear_again(text, (size_t)st->st_size, path + ftw->base);
+	free(text);
+	heard_files++;
+	return 0;
+}
+
+static void logs_of_all_cases_are_read_the_same_when_they_come_again(void **state)
+{
+	(void)state;
+	assert_int_equal(nftw(SOURCE_ROOT "/tests/cases", hear_file, 16, FTW_PHYS), 0);
+	assert_true(heard_files > 50);
+}
+
+static void real_logs_are_read_the_same_when_they_come_again(void **state)
+{
+	const char *root = getenv("LOCKSTEP_SHARED");
+	char path[1024];
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/data", root ? root : "");
+	if (access(path, R_OK) != 0) {
+		print_message("skipped: no shared data\n");
+		skip();
+	}
+	heard_files = 0;
+	assert_int_equal(nftw(path, hear_file, 16, FTW_PHYS), 0);
+	assert_true(heard_files > 10);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -157,6 +299,11 @@ int main(void)
 		cmocka_unit_test(what_watchdogs_say_again_is_counted),
 		cmocka_unit_test(numbers_of_like_lines_are_all_read),
 		cmocka_unit_test(bars_of_ranks_in_one_log),
+		cmocka_unit_test(lines_of_words_that_say_nothing_are_known_by_their_digits),
+		cmocka_unit_test(an_error_that_ends_a_traceback_is_another_than_one_alone),
+		cmocka_unit_test(a_log_that_outgrows_what_is_kept_is_read_the_same),
+		cmocka_unit_test(logs_of_all_cases_are_read_the_same_when_they_come_again),
+		cmocka_unit_test(real_logs_are_read_the_same_when_they_come_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -128,8 +128,7 @@ void log_fill(struct log *g, const struct log_line *l, struct saying *s)
 	s->steps_at = g->t->steps;
 }
 
-/* Does a job say this while it runs? */
-static bool goes_on(enum saying_kind k)
+bool log_goes_on(enum saying_kind k)
 {
 	static const bool life[SAY_KINDS] = {
 		[SAY_HELLO] = true,	[SAY_RESTART] = true,	[SAY_SAVE_BEGIN] = true,
@@ -145,13 +144,38 @@ struct saying *log_say(struct log *g, const struct log_line *l, struct saying *s
 	struct saying *row;
 
 	g->stats->events++;
-	if (g->inner && goes_on(s->kind))
+	if (g->inner && log_goes_on(s->kind))
 		log_inner_outdated(g);
 	log_fill(g, l, s);
 	row = testimony_say(g->t, s);
+	g->n_said++;
+	g->said = row ? (uint32_t)(row - g->t->sayings.v) : NO_ID;
 	if (row && row->text == NO_ID) /* what was said before has its words */
 		row->text = log_text(g, l->text, l->end);
 	return row;
+}
+
+/* Was what the line said, once, nothing new? */
+static enum log_took said_again(struct log *g)
+{
+	const struct saying *row = g->said != NO_ID ? &g->t->sayings.v[g->said] : NULL;
+
+	if (g->n_said != 1 || !row || row->count == 1 || row->text == NO_ID)
+		return LOG_TOOK;
+	g->again = (struct log_again){ .saying = g->said, .counted = true };
+	return LOG_AGAIN;
+}
+
+/* The line visited last is left: if it is plain, it is known from now on. */
+static void line_leave(struct log *g)
+{
+	if (g->line_start && g->line_plain && g->line.start != g->scratch) {
+		if (!g->n_said)
+			log_alike_idle(g, &g->line);
+		else if (said_again(g) == LOG_AGAIN)
+			log_alike_again(g, &g->line);
+	}
+	g->line_start = NULL;
 }
 
 /* The anchors that stand at `at`, in turn. */
@@ -174,13 +198,17 @@ static bool line_visit(struct log *g, const char *start, const char *end, uint64
 		if (!begun && g->line_start == start && g->line_end == end &&
 		    g->scratch != g->line.start)
 			l = g->line; /* an earlier word of it was nobody's */
-		else if (!begun)
+		else if (!begun) {
 			line_begin(g, &l, start, end, number, &here);
+			g->n_said = 0;
+		}
 		at = begun ? at : here;
 		begun = true;
 		if (at >= l.end) /* in what was taken off as folded */
 			return false;
 		took = a->fn(g, &l, at, a);
+		if (took == LOG_SAID)
+			took = said_again(g);
 		if (took == LOG_AGAIN && !l.told)
 			log_alike_again(g, &l);
 		if (took == LOG_AGAIN || took == LOG_TOOK) {
@@ -188,6 +216,7 @@ static bool line_visit(struct log *g, const char *start, const char *end, uint64
 			return true;
 		}
 		l.told = l.told || took == LOG_GO_ON;
+		g->line_plain = !l.told;
 		g->line = l;
 		g->line_start = start;
 		g->line_end = end;
@@ -259,6 +288,8 @@ static const char *scan_text(struct log *g, const char *p, const char *end)
 			start = m.end & before ? p + 64 - __builtin_clzll(m.end & before) : line;
 			number = g->number + count_bits(m.lf & before);
 			eol = line_end(at, end);
+			if (g->line_start && g->line_start != start)
+				line_leave(g);
 			if (!waited && g->line_start != start &&
 			    log_alike_take(g, start, eol, number)) {
 				p = line = log_alike_behind(g, eol, end, &number);
@@ -512,8 +543,8 @@ static void log_close(struct log *g)
 	log_alike_free(g->alike);
 }
 
-int log_read(struct input *in, const char *path, struct testimony **ret, struct read_stats *stats,
-	     struct error *reterr)
+static int read_log(struct input *in, const char *path, bool each, struct testimony **ret,
+		    struct read_stats *stats, struct error *reterr)
 {
 	struct log *g = xcalloc(1, sizeof(*g));
 	/* In front of the window stand line ends as well. */
@@ -526,10 +557,12 @@ int log_read(struct input *in, const char *path, struct testimony **ret, struct 
 	g->words = log_words_new();
 	g->scratch = xmalloc(LOG_LINE_MAX + LOG_PAD);
 	g->number = 1;
+	g->each = each;
 	g->year = g->day_key = g->step = g->labels[0] = g->labels[1] = -1;
 	g->desync.rank = -1;
 	g->bar_total = -1;
 	g->thrown = NO_ID;
+	log_train_begin(g);
 	r = read_window(g, in, path, buf + LOG_PAD, reterr);
 	log_close(g);
 	log_rank_of_file(g, path);
@@ -540,4 +573,16 @@ int log_read(struct input *in, const char *path, struct testimony **ret, struct 
 		*ret = g->t;
 	free(g);
 	return r;
+}
+
+int log_read(struct input *in, const char *path, struct testimony **ret, struct read_stats *stats,
+	     struct error *reterr)
+{
+	return read_log(in, path, false, ret, stats, reterr);
+}
+
+int log_read_each(struct input *in, const char *path, struct testimony **ret,
+		  struct read_stats *stats, struct error *reterr)
+{
+	return read_log(in, path, true, ret, stats, reterr);
 }

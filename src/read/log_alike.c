@@ -2,184 +2,161 @@
 /*
  * log_alike.c - lines that differ from known ones in their digits only.
  *
- * A log of gigabytes is a few hundred kinds of lines. The shape of a line is its bytes with every
- * digit made a 0; a line of the same length and shape holds the same words, so that nothing can be
- * overlooked in it. Of three kinds of lines the shape is kept: those that hold nobody's word, which
- * are passed over; those of progress, whose numbers are read where they must be (log_shape.c); and
- * those that say again what was said, as watchdogs do, where every digit counts but those of
+ * A log of gigabytes is a few hundred kinds of lines. A line of the same length and shape
+ * (line_shapes.h) holds the same words, so that nothing can be overlooked in it. Of three kinds of
+ * lines the shape is kept: those that hold nobody's word, which are passed over; those of progress,
+ * whose numbers are read where they must be (log_shape.c); and those that say again what was said,
+ * as watchdogs do, or nothing in spite of their words, where every digit counts but those of
  * stamps.
  *
  * Invariant: what is known changes how fast a log is read, never what is read.
  */
+#include "read/line_shapes.h"
 #include "read/log_bytes.h"
 #include "read/log_words.h"
 
-#define SHAPES		 256u /* by hash of shape; must be a power of two, as the next */
-#define SAID		 8192u
-#define SHAPE_MIN	 16u
-#define SHAPE_MAX	 1024u
-#define WORDS_MAX_AGAIN	 24u /* eights of bytes that hold digits */
-#define CREDIT_MAX	 256 /* lines that may be learnt to hold no word */
+#define SAID		 8192u /* must be a power of two */
+#define SAID_ROOM	 ((size_t)2 << 20)
+#define WORDS_MAX_AGAIN	 128u /* eights of bytes that hold digits */
+#define CREDIT_MAX	 256  /* lines that may be learnt to say nothing */
 #define CREDIT_FIRST	 64
 #define CREDIT_OF_WINDOW 4
 #define CREDIT_WINDOW	 ((size_t)64 << 10)
-#define TAKEN_TWICE	 2u
 #define WAIT_MAX	 63u /* lines that are not looked up after several were not known */
 
 enum shape_kind { SHAPE_NOTHING, SHAPE_PROGRESS, SHAPE_AGAIN };
 
 struct again_shape {
 	uint32_t id;
-	uint8_t n_stamps, n_words;
+	uint16_t n_stamps, n_words;
 	struct again_stamp {
 		uint16_t at, len, level;
 	} stamps[LOG_STAMPS_MAX];
 	struct log_place ran;
-	uint16_t word[WORDS_MAX_AGAIN]; /* where the digits stand that count .. */
-	uint64_t mask[WORDS_MAX_AGAIN]; /* .. and which of eight bytes they are */
-};
-
-struct shape {
-	uint16_t len;  /* 0: free */
-	uint16_t next; /* that of the line behind it, last time */
-	uint8_t kind;
-	uint8_t taken; /* how often, up to TAKEN_TWICE: the first is the line itself */
-	union {
-		struct log_progress_shape progress;
-		struct again_shape again;
-	};
-	char text[SHAPE_MAX], most[SHAPE_MAX]; /* as same_shape wants them */
+	struct again_word {    /* where the digits stand that count .. */
+		uint64_t mask; /* .. and which of eight bytes they are */
+		uint64_t at;
+	} words[];
 };
 
 /* A line as it was said: its shape, the digits that count in it, and of which saying it is. */
 struct said {
 	uint32_t shape; /* id; 0: free */
 	uint32_t saying;
+	uint32_t digits; /* where they stand in room */
 	bool counted;
-	uint64_t digits[WORDS_MAX_AGAIN];
 };
 
 struct log_alike {
-	struct shape v[SHAPES];
+	struct line_shapes *shapes;
 	struct said *said; /* SAID of them once there is one */
-	unsigned last;	   /* of v */
+	uint64_t *room;	   /* of SAID_ROOM bytes */
+	uint32_t n_said, n_room;
 	uint32_t ids;
 	int credit;
 	unsigned waits; /* lines that were not looked up after the last that was not known */
 };
 
+static struct log_alike *alike_of(struct log *g)
+{
+	if (!g->alike) {
+		g->alike = xcalloc(1, sizeof(*g->alike));
+		g->alike->shapes = line_shapes_new();
+		g->alike->credit = CREDIT_FIRST;
+	}
+	return g->alike;
+}
+
 struct log_alike *log_alike_free(struct log_alike *a)
 {
-	if (a)
+	if (a) {
+		line_shapes_free(a->shapes);
 		free(a->said);
+		free(a->room);
+	}
 	free(a);
 	return NULL;
 }
 
 void log_alike_more(struct log *g, size_t bytes)
 {
+	struct log_alike *a;
+
 	g->alike_bytes += bytes;
-	if (g->alike_bytes < CREDIT_WINDOW)
+	if (g->alike_bytes < CREDIT_WINDOW || g->each)
 		return;
-	if (!g->alike) {
-		g->alike = xcalloc(1, sizeof(*g->alike));
-		g->alike->credit = CREDIT_FIRST;
-	}
-	g->alike->credit += CREDIT_OF_WINDOW * (int)(g->alike_bytes / CREDIT_WINDOW);
-	g->alike->credit = MIN(g->alike->credit, CREDIT_MAX);
+	a = alike_of(g);
+	a->credit += CREDIT_OF_WINDOW * (int)(g->alike_bytes / CREDIT_WINDOW);
+	a->credit = MIN(a->credit, CREDIT_MAX);
 	g->alike_bytes %= CREDIT_WINDOW;
 }
 
 /* --- shapes --- */
 
-/* By its length, beginning, middle and end. */
-static struct shape *shape_slot(struct log_alike *a, const char *line, size_t len)
+static bool fits(size_t len)
 {
-	uint64_t w[6], h = len * 0x9e3779b97f4a7c15u;
-
-	shape16(line, w);
-	shape16(line + len / 2 - 8, w + 2);
-	shape16(line + len - 16, w + 4);
-	h ^= w[0] * 0xff51afd7ed558ccdu + w[1] * 0xc4ceb9fe1a85ec53u + w[2] * 0x9fb21c651e98df25u;
-	h ^= w[3] * 0xd6e8feb86659fd93u + w[4] * 0xa0761d6478bd642fu + w[5] * 0xe7037ed1a0b428dbu;
-	h ^= h >> 32;
-	return &a->v[h * 0x9e3779b97f4a7c15u >> 56 & (SHAPES - 1)];
+	return len && len <= SHAPE_LEN_MAX;
 }
 
-static bool is_shape(const struct shape *s, const char *line, size_t len)
+static struct line_shape *shape_begin(struct log *g, const char *line, size_t len,
+				      enum shape_kind kind, size_t bytes)
 {
-	return s->len == len && same_shape(line, s->text, s->most, len);
-}
+	struct log_alike *a = alike_of(g);
+	struct line_shape *s;
+	bool forgot = false;
 
-/* The line's slot, which is its own from now on, of nothing that was there; NULL: none has room. */
-static struct shape *shape_begin(struct log *g, const char *line, size_t len, enum shape_kind kind)
-{
-	struct shape *s;
-
-	if (len < SHAPE_MIN || len > SHAPE_MAX)
-		return NULL;
-	if (!g->alike)
-		g->alike = xcalloc(1, sizeof(*g->alike));
-	log_progress_settle(g); /* by the shape that may stand there */
-	s = shape_slot(g->alike, line, len);
-	s->len = (uint16_t)len;
+	log_progress_settle(g); /* by the shape that may be gone */
+	s = line_shapes_add(a->shapes, line, len, bytes, &forgot);
 	s->kind = (uint8_t)kind;
-	s->taken = 0;
-	for (size_t i = 0; i < len; i++) {
-		s->text[i] = is_digit(line[i]) ? '0' : line[i];
-		s->most[i] = is_digit(line[i]) ? 9 : 0;
-	}
 	return s;
 }
 
 void log_alike_progress(struct log *g, const struct log_line *l, const struct progress_found *f)
 {
+	size_t len = (size_t)(l->eol - l->start);
 	struct log_progress_shape p;
-	struct shape *s;
 
-	if ((size_t)(l->eol - l->start) > SHAPE_MAX || !log_progress_shape(g, l, f, &p))
+	if (g->each || !fits(len) || !log_progress_shape(g, l, f, &p))
 		return;
-	s = shape_begin(g, l->start, (size_t)(l->eol - l->start), SHAPE_PROGRESS);
-	if (s)
-		s->progress = p;
+	memcpy(shape_begin(g, l->start, len, SHAPE_PROGRESS, sizeof(p))->kept, &p, sizeof(p));
 }
 
 /* --- lines without a word --- */
 
-static bool learn_nothing(struct log *g, const char *line, size_t len)
+static struct line_shape *learn_nothing(struct log *g, const char *line, size_t len)
 {
 	if (g->alike->credit <= 0)
-		return false;
+		return NULL;
 	g->alike->credit--;
-	return !memchr(line, '\033', len) && log_holds_no_word(g, line, line + len) &&
-	       shape_begin(g, line, len, SHAPE_NOTHING);
+	if (memchr(line, '\033', len) || !log_holds_no_word(g, line, line + len))
+		return NULL;
+	return shape_begin(g, line, len, SHAPE_NOTHING, 0);
 }
 
 /* --- lines that say it again --- */
 
-/* The digits that count, eight bytes at a time. */
-static void again_words(struct again_shape *s, const char *line, size_t len)
+/* The digits that count, eight bytes at a time; false: there are too many. */
+static bool again_words(struct again_shape *s, const char *line, size_t len)
 {
-	char counts[SHAPE_MAX];
+	char counts[SHAPE_LEN_MAX + 8];
 
 	for (size_t i = 0; i < len; i++)
 		counts[i] = is_digit(line[i]) ? (char)0xff : 0;
+	memset(counts + len, 0, 8);
 	for (unsigned i = 0; i < s->n_stamps; i++)
 		memset(counts + s->stamps[i].at, 0, s->stamps[i].len);
 	memset(counts + s->ran.at, 0, s->ran.len);
-	for (size_t i = 0; i < len && s->n_words <= WORDS_MAX_AGAIN; i += 8) {
-		size_t at = MIN(i, len - 8);
+	for (size_t i = 0; i < len; i += 8) {
 		uint64_t mask;
 
-		memcpy(&mask, counts + at, sizeof(mask));
+		memcpy(&mask, counts + i, sizeof(mask));
 		if (!mask)
 			continue;
-		if (s->n_words < WORDS_MAX_AGAIN) {
-			s->word[s->n_words] = (uint16_t)at;
-			s->mask[s->n_words] = mask;
-		}
-		s->n_words++;
+		if (s->n_words == WORDS_MAX_AGAIN)
+			return false;
+		s->words[s->n_words++] = (struct again_word){ .mask = mask, .at = i };
 	}
+	return true;
 }
 
 /* Where stamps and digits stand; false: it is not told by these alone. */
@@ -187,7 +164,7 @@ static bool again_shape_of(struct log *g, const struct log_line *l, struct again
 {
 	int64_t ns = -1;
 
-	memset(ret, 0, sizeof(*ret));
+	*ret = (struct again_shape){ 0 };
 	if (l->start == g->scratch || l->folded || g->n_stamps > LOG_STAMPS_MAX)
 		return false;
 	for (unsigned i = 0; i < g->n_stamps; i++) {
@@ -203,69 +180,115 @@ static bool again_shape_of(struct log *g, const struct log_line *l, struct again
 	if (g->again.ran.p)
 		ret->ran = (struct log_place){ .at = (uint16_t)(g->again.ran.p - l->start),
 					       .len = (uint16_t)scan_left(&g->again.ran) };
-	again_words(ret, l->start, (size_t)(l->eol - l->start));
-	return ns == l->time_ns && ret->n_words <= WORDS_MAX_AGAIN;
+	return ns == l->time_ns && again_words(ret, l->start, (size_t)(l->eol - l->start));
 }
 
 static bool same_places(const struct again_shape *a, const struct again_shape *b)
 {
 	return a->n_stamps == b->n_stamps && a->n_words == b->n_words && a->ran.at == b->ran.at &&
 	       !memcmp(a->stamps, b->stamps, sizeof(a->stamps)) &&
-	       !memcmp(a->mask, b->mask, sizeof(a->mask)) &&
-	       !memcmp(a->word, b->word, sizeof(a->word));
+	       !memcmp(a->words, b->words, a->n_words * sizeof(*a->words));
 }
 
-/* Where such a line is kept; its digits go to ret. */
-static struct said *said_slot(const struct log_alike *a, const struct again_shape *s,
-			      const char *line, uint64_t *ret)
+/* The line's digits, and their hash. */
+static uint32_t said_digits(const struct again_shape *s, const char *line, uint64_t *ret)
 {
 	uint64_t h = s->id;
 
 	for (unsigned i = 0; i < s->n_words; i++) {
-		memcpy(&ret[i], line + s->word[i], sizeof(*ret));
-		ret[i] &= s->mask[i];
+		memcpy(&ret[i], line + s->words[i].at, sizeof(*ret));
+		ret[i] &= s->words[i].mask;
 		h = (h ^ ret[i]) * 0x9fb21c651e98df25u;
 		h ^= h >> 29;
 	}
-	return &a->said[h >> 16 & (SAID - 1)];
+	return (uint32_t)(h >> 16);
+}
+
+/* Where such a line is kept, or the free place for it. */
+static struct said *said_slot(const struct log_alike *a, const struct again_shape *s,
+			      const uint64_t *digits, uint32_t hash)
+{
+	for (uint32_t at = hash & (SAID - 1);; at = (at + 1) & (SAID - 1)) {
+		struct said *said = &a->said[at];
+
+		if (!said->shape || (said->shape == s->id && !memcmp(a->room + said->digits, digits,
+								     s->n_words * sizeof(*digits))))
+			return said;
+	}
+}
+
+/* Room for another; all is forgotten where there is none. */
+static void said_room(struct log_alike *a)
+{
+	if (!a->said) {
+		a->said = xcalloc(SAID, sizeof(*a->said));
+		a->room = xmalloc(SAID_ROOM);
+	}
+	if (a->n_said < SAID / 2 && a->n_room + WORDS_MAX_AGAIN <= SAID_ROOM / sizeof(*a->room))
+		return;
+	memset(a->said, 0, SAID * sizeof(*a->said));
+	a->n_said = a->n_room = 0;
 }
 
 void log_alike_again(struct log *g, const struct log_line *l)
 {
 	size_t len = (size_t)(l->eol - l->start);
-	struct log_alike *a = g->alike;
-	struct again_shape shape;
+	struct {
+		struct again_shape shape;
+		struct again_word words[WORDS_MAX_AGAIN];
+	} here;
+	uint64_t digits[WORDS_MAX_AGAIN];
+	const struct again_shape *shape;
+	struct log_alike *a;
+	struct line_shape *s;
 	struct said *said;
-	struct shape *s;
+	uint32_t hash;
 
-	if (len > SHAPE_MAX || len < SHAPE_MIN || !again_shape_of(g, l, &shape))
+	if (g->each || !fits(len) || !again_shape_of(g, l, &here.shape))
 		return;
-	s = a ? shape_slot(a, l->start, len) : NULL;
-	if (!s || s->kind != SHAPE_AGAIN || !is_shape(s, l->start, len) ||
-	    !same_places(&s->again, &shape)) {
-		s = shape_begin(g, l->start, len, SHAPE_AGAIN);
-		a = g->alike;
-		shape.id = ++a->ids;
-		s->again = shape;
+	a = alike_of(g);
+	s = line_shapes_find(a->shapes, l->start, len);
+	if (!s || s->kind != SHAPE_AGAIN || !same_places(s->kept, &here.shape)) {
+		size_t bytes = sizeof(here.shape) + here.shape.n_words * sizeof(*here.words);
+
+		s = shape_begin(g, l->start, len, SHAPE_AGAIN, bytes);
+		here.shape.id = ++a->ids;
+		memcpy(s->kept, &here, bytes);
 	}
-	if (!a->said)
-		a->said = xcalloc(SAID, sizeof(*a->said));
-	said = said_slot(a, &s->again, l->start, shape.mask);
-	said->shape = s->again.id;
+	shape = s->kept;
+	said_room(a);
+	hash = said_digits(shape, l->start, digits);
+	said = said_slot(a, shape, digits, hash);
+	if (!said->shape) {
+		a->n_said++;
+		said->shape = shape->id;
+		said->digits = a->n_room;
+		memcpy(a->room + a->n_room, digits, shape->n_words * sizeof(*digits));
+		a->n_room += shape->n_words;
+	}
 	said->saying = g->again.saying;
 	said->counted = g->again.counted;
-	memcpy(said->digits, shape.mask, s->again.n_words * sizeof(*said->digits));
+}
+
+void log_alike_idle(struct log *g, const struct log_line *l)
+{
+	if (!g->alike || g->alike->credit <= 0)
+		return;
+	g->alike->credit--;
+	g->again = (struct log_again){ .saying = NO_ID };
+	log_alike_again(g, l);
 }
 
 static bool again_take(struct log *g, const struct again_shape *s, const char *line,
 		       uint64_t number)
 {
 	uint64_t digits[WORDS_MAX_AGAIN];
-	const struct said *said = said_slot(g->alike, s, line, digits);
+	uint32_t hash = said_digits(s, line, digits);
+	const struct said *said = said_slot(g->alike, s, digits, hash);
 	int64_t ns = -1;
 	struct saying *row;
 
-	if (said->shape != s->id || memcmp(said->digits, digits, s->n_words * sizeof(*digits)))
+	if (!said->shape)
 		return false;
 	for (unsigned i = 0; i < s->n_stamps; i++) {
 		const char *p = line + s->stamps[i].at;
@@ -273,11 +296,17 @@ static bool again_take(struct log *g, const struct again_shape *s, const char *l
 		if (!log_stamp_again(g, p, p + s->stamps[i].len, s->stamps[i].level, &ns))
 			return false;
 	}
+	if (said->saying == NO_ID) {
+		g->alike->credit = MIN(g->alike->credit + 1, CREDIT_MAX);
+		return true;
+	}
 	row = &g->t->sayings.v[said->saying];
 	row->count++;
 	row->last_line = number;
 	if (said->counted) {
 		g->stats->events++;
+		if (g->inner && log_goes_on(row->kind))
+			log_inner_outdated(g);
 		row->steps_at = MAX(row->steps_at, g->t->steps);
 		row->last_ns = ns != -1 ? ns : row->last_ns;
 	}
@@ -286,27 +315,32 @@ static bool again_take(struct log *g, const struct again_shape *s, const char *l
 
 /* --- taking --- */
 
-static bool shape_take(struct log *g, struct shape *s, const char *line, uint64_t number)
+static bool shape_take(struct log *g, struct line_shape *s, const char *line, uint64_t number)
 {
-	bool took = s->kind == SHAPE_NOTHING ||
-		    (s->kind == SHAPE_PROGRESS ? log_progress_take(g, &s->progress, line, number)
-					       : again_take(g, &s->again, line, number));
-
-	if (s->taken < TAKEN_TWICE && ++s->taken == TAKEN_TWICE && s->kind == SHAPE_NOTHING)
-		g->alike->credit++; /* it was worth learning */
-	return took;
+	switch ((enum shape_kind)s->kind) {
+	case SHAPE_PROGRESS:
+		return log_progress_take(g, s->kept, line, number);
+	case SHAPE_AGAIN:
+		return again_take(g, s->kept, line, number);
+	case SHAPE_NOTHING:
+		break;
+	}
+	g->alike->credit += !s->met_again; /* it was worth learning */
+	s->met_again = true;
+	return true;
 }
 
 bool log_alike_take(struct log *g, const char *start, const char *end, uint64_t number)
 {
 	size_t len = (size_t)(end - start);
-	struct shape *s;
+	struct line_shape *s;
 
-	if (!g->alike || len < SHAPE_MIN || len > SHAPE_MAX)
+	if (!g->alike || !fits(len))
 		return false;
-	s = shape_slot(g->alike, start, len);
-	if (!is_shape(s, start, len) || !shape_take(g, s, start, number))
+	s = line_shapes_find(g->alike->shapes, start, len);
+	if (!s || !shape_take(g, s, start, number))
 		return false;
+	line_shapes_note(g->alike->shapes, s);
 	log_progress_settle(g);
 	return true;
 }
@@ -314,30 +348,27 @@ bool log_alike_take(struct log *g, const char *start, const char *end, uint64_t 
 /* The end of the line at start if it is known, or is so from now on; else NULL. */
 static const char *take_next(struct log *g, const char *start, const char *end, uint64_t number)
 {
-	struct log_alike *a = g->alike;
-	struct shape *s = &a->v[a->v[a->last].next];
-	size_t len = s->len;
+	struct line_shapes *shapes = g->alike->shapes;
+	struct line_shape *s = line_shapes_next(shapes, start, end), *learnt = NULL;
 
-	if (!len || (size_t)(end - start) <= len || !is_line_end(start[len]) ||
-	    !same_shape(start, s->text, s->most, len)) {
+	if (!s) {
 		const char *eol = line_end(start, end);
+		size_t len = (size_t)(eol - start);
 
-		len = (size_t)(eol - start);
 		if (eol == end)
 			return NULL;
 		if (!len)
 			return eol;
-		if (len < SHAPE_MIN || len > SHAPE_MAX)
+		if (!fits(len))
 			return NULL;
-		s = shape_slot(a, start, len);
-		if (!is_shape(s, start, len) && !learn_nothing(g, start, len))
-			return NULL;
+		s = line_shapes_find(shapes, start, len);
+		learnt = s ? NULL : learn_nothing(g, start, len);
+		s = s ? s : learnt;
 	}
-	if (!shape_take(g, s, start, number))
+	if (!s || (!learnt && !shape_take(g, s, start, number)))
 		return NULL;
-	a->v[a->last].next = (uint16_t)(s - a->v);
-	a->last = (unsigned)(s - a->v);
-	return start + len;
+	line_shapes_note(shapes, s);
+	return start + s->len;
 }
 
 const char *log_alike_behind(struct log *g, const char *eol, const char *end, uint64_t *number)

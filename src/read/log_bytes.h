@@ -98,18 +98,28 @@ static inline void shape16(const char *p, uint64_t ret[2])
 }
 
 /* Not 0: what of 16 bytes is no digit where the shape has one, nor the same elsewhere. */
-static inline __m128i unlike16(const char *line, const char *shape, const char *most)
+static inline __m128i unlike16(const char *line, const char *shape)
 {
-	return _mm_subs_epu8(_mm_xor_si128(load16(line), load16(shape)), load16(most));
+	__m128i s = load16(shape), most = _mm_and_si128(is_byte(s, '0'), _mm_set1_epi8(9));
+
+	return _mm_subs_epu8(_mm_xor_si128(load16(line), s), most);
 }
 
-/* At least 16 bytes, which all have. */
-static inline bool same_shape(const char *line, const char *shape, const char *most, size_t len)
+/* The same of fewer than 16 bytes. */
+static inline bool same_few(const char *line, const char *shape, size_t len)
 {
-	__m128i unlike = unlike16(line + len - 16, shape + len - 16, most + len - 16);
+	__m128i like = _mm_cmpeq_epi8(unlike16(line, shape), _mm_setzero_si128());
+
+	return !(~_mm_movemask_epi8(like) & ((1 << len) - 1));
+}
+
+/* At least 16 bytes. */
+static inline bool same_shape(const char *line, const char *shape, size_t len)
+{
+	__m128i unlike = unlike16(line + len - 16, shape + len - 16);
 
 	for (size_t i = 0; i + 16 < len; i += 16)
-		unlike = _mm_or_si128(unlike, unlike16(line + i, shape + i, most + i));
+		unlike = _mm_or_si128(unlike, unlike16(line + i, shape + i));
 	return _mm_movemask_epi8(_mm_cmpeq_epi8(unlike, _mm_setzero_si128())) == 0xffff;
 }
 #else
@@ -145,12 +155,17 @@ static inline void shape16(const char *p, uint64_t ret[2])
 	memcpy(ret, shape, sizeof(shape));
 }
 
-static inline bool same_shape(const char *line, const char *shape, const char *most, size_t len)
+static inline bool same_shape(const char *line, const char *shape, size_t len)
 {
 	unsigned unlike = 0;
 
 	for (size_t i = 0; i < len; i++)
-		unlike |= (unsigned char)(line[i] ^ shape[i]) > (unsigned char)most[i];
+		unlike |= (unsigned char)(line[i] ^ shape[i]) > (shape[i] == '0' ? 9 : 0);
 	return !unlike;
+}
+
+static inline bool same_few(const char *line, const char *shape, size_t len)
+{
+	return same_shape(line, shape, len);
 }
 #endif

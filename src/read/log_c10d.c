@@ -161,18 +161,6 @@ static enum log_took say_timeout(struct log *g, struct log_line *l, struct sayin
 	return LOG_TOOK;
 }
 
-/* Says it; was it nothing new? */
-static enum log_took say_again(struct log *g, struct log_line *l, struct saying *s)
-{
-	const struct saying *row = log_say(g, l, s);
-
-	if (!row || row->count == 1 || row->text == NO_ID)
-		return LOG_TOOK;
-	g->again =
-	    (struct log_again){ .saying = (uint32_t)(row - g->t->sayings.v), .counted = true };
-	return LOG_AGAIN;
-}
-
 /* False: it may do more when it is called again. */
 static bool timeout_in_group(struct log *g, const struct saying *status, int64_t seq)
 {
@@ -335,7 +323,8 @@ static enum log_took on_enqueued(struct log *g, struct log_line *l, const char *
 		scan_int(&from, &seq);
 	if (kind == SAY_STATUS)
 		settled = timeout_in_group(g, &t, sane_seq(seq));
-	return say_again(g, l, &t) == LOG_AGAIN && settled ? LOG_AGAIN : LOG_TOOK;
+	log_say(g, l, &t);
+	return settled ? LOG_SAID : LOG_TOOK;
 }
 
 /* Words that others must follow: "failure detected by watchdog at work sequence id: 3 PG status:"
@@ -344,7 +333,7 @@ static enum log_took on_beginning(struct log *g, struct log_line *l, const char 
 				  const struct log_anchor *a)
 {
 	if (text_has(at, l->end, a->what))
-		return LOG_NOTHING;
+		return LOG_PLAIN;
 	return log_hold(g, l) ? LOG_TOOK : LOG_GO_ON;
 }
 
@@ -356,11 +345,12 @@ static enum log_took on_words(struct log *g, struct log_line *l, const char *at,
 
 	/* The counters behind it say the same and more. */
 	if (text_has(at, l->end, "ast enqueued NCCL work:"))
-		return LOG_NOTHING;
+		return LOG_PLAIN;
 	t = speaker(g, l, at, a->kind);
 	if (a->what)
 		t.what = log_name(g, a->what);
-	return say_again(g, l, &t);
+	log_say(g, l, &t);
+	return LOG_SAID;
 }
 
 /* "[3] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via .." */
@@ -548,7 +538,7 @@ static enum log_took on_source(struct log *g, struct log_line *l, const char *at
 	(void)a;
 	(void)at;
 	if (!scan_eat(&s, "Rank ") || l->rank < 0)
-		return LOG_NOTHING;
+		return LOG_PLAIN;
 	desync_whole(g, l);
 	return LOG_GO_ON;
 }

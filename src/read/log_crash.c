@@ -341,11 +341,11 @@ static enum log_took on_exception(struct log *g, struct log_line *l, const char 
 		return LOG_GO_ON;
 	indent_of(l, &p);
 	if (p > at || type_of(p, l->end).end < at || !exception_of(g, p, l->end, &s))
-		return LOG_GO_ON;
+		return LOG_PLAIN;
 	g->exception_line = l->number;
 	s.text = log_text(g, p, l->end);
 	log_say(g, l, &s);
-	return LOG_GO_ON;
+	return LOG_PLAIN;
 }
 
 /* --- aborts --- */
@@ -420,10 +420,12 @@ static enum log_took on_meaning(struct log *g, struct log_line *l, const char *a
 	struct saying s = saying_of(SAY_WARNING);
 
 	(void)a;
-	if (g->exception_line == l->number || !log_classify(g, at, l->end, &s))
+	if (g->exception_line == l->number)
 		return LOG_GO_ON;
+	if (!log_classify(g, at, l->end, &s))
+		return LOG_PLAIN;
 	log_say(g, l, &s);
-	return LOG_TOOK;
+	return LOG_SAID;
 }
 
 /* --- torchelastic --- */
@@ -453,10 +455,10 @@ static enum log_took on_sending(struct log *g, struct log_line *l, const char *a
 	struct saying t = saying_of(SAY_STOPPED);
 
 	if (!scan_int(&s, &t.pid))
-		return LOG_GO_ON;
+		return LOG_PLAIN;
 	t.value = signal_named(s.p, l->end);
 	log_say(g, l, &t);
-	return LOG_TOOK;
+	return LOG_SAID;
 }
 
 /* "Unable to shutdown process 14689 via Signals.SIGTERM, forcefully exiting via Signals.SIGKILL" */
@@ -467,12 +469,12 @@ static enum log_took on_forced(struct log *g, struct log_line *l, const char *at
 	struct saying t = saying_of(SAY_STOPPED);
 
 	if (!scan_int(&s, &t.pid))
-		return LOG_GO_ON;
+		return LOG_PLAIN;
 	t.value = 9;
 	if (scan_to(&s, "exiting via "))
 		t.value = signal_named(s.p, l->end);
 	log_say(g, l, &t);
-	return LOG_TOOK;
+	return LOG_SAID;
 }
 
 /* "failed (exitcode: -6) local_rank: 1 (pid: 71124) of binary: .." */
@@ -484,13 +486,13 @@ static enum log_took on_failed(struct log *g, struct log_line *l, const char *at
 
 	scan_blanks(&s);
 	if (!scan_int(&s, &t.value))
-		return LOG_GO_ON;
+		return LOG_PLAIN;
 	if (scan_to(&s, "local_rank: "))
 		scan_int(&s, &t.local_rank);
 	if (scan_to(&s, "pid: "))
 		scan_int(&s, &t.pid);
 	log_say(g, l, &t);
-	return LOG_TOOK;
+	return LOG_SAID;
 }
 
 static enum log_took on_summary(struct log *g, struct log_line *l, const char *at,

@@ -51,21 +51,21 @@ static enum log_took on_srun(struct log *g, struct log_line *l, const char *at,
 		t.kind = SAY_NODE_FAILED;
 		t.host = host_at(g, &s);
 		log_say(g, l, &t);
-		return LOG_TOOK;
+		return LOG_SAID;
 	}
 	t.host = host_at(g, &s);
 	if (!scan_eat(&s, ": ") || !scan_at(&s, "task"))
-		return LOG_GO_ON;
+		return LOG_PLAIN;
 	task = s.p;
 	if (!scan_to(&s, ": "))
-		return LOG_GO_ON;
+		return LOG_PLAIN;
 	t.what = testimony_name(g->t, task, (size_t)(s.p - 2 - task));
 	if (scan_at(&s, "Exited with exit code ")) {
 		scan_to(&s, "code ");
 		scan_int(&s, &t.value);
 		g->step_terminated = true;
 		log_say(g, l, &t);
-		return LOG_TOOK;
+		return LOG_SAID;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(task_ends); i++)
 		if (scan_at(&s, task_ends[i].words)) {
@@ -74,9 +74,9 @@ static enum log_took on_srun(struct log *g, struct log_line *l, const char *at,
 			if (task_ends[i].what)
 				t.what = log_name(g, task_ends[i].what);
 			log_say(g, l, &t);
-			return LOG_TOOK;
+			return LOG_SAID;
 		}
-	return LOG_GO_ON;
+	return LOG_PLAIN;
 }
 
 static enum log_took on_terminating(struct log *g, struct log_line *l, const char *at,
@@ -134,7 +134,7 @@ static enum log_took on_xid(struct log *g, struct log_line *l, const char *at,
 
 	(void)a;
 	if (!scan_to(&s, "Xid") || !scan_to(&s, "): ") || !scan_int(&s, &t.value))
-		return LOG_GO_ON;
+		return LOG_PLAIN;
 	q = s;
 	if (scan_to(&q, "pid=")) {
 		scan_eat(&q, "'");
@@ -143,7 +143,7 @@ static enum log_took on_xid(struct log *g, struct log_line *l, const char *at,
 	snprintf(what, sizeof(what), "Xid %" PRId64, t.value);
 	t.what = log_name(g, what);
 	log_say(g, l, &t);
-	return LOG_TOOK;
+	return LOG_SAID;
 }
 
 /* Newer drivers say it without a number. */
@@ -154,11 +154,11 @@ static enum log_took on_off_bus(struct log *g, struct log_line *l, const char *a
 
 	(void)a;
 	if (!text_has(l->start, at, "NVRM") && !text_has(l->start, at, "GPU"))
-		return LOG_GO_ON;
+		return LOG_PLAIN;
 	t.value = 79;
 	t.what = log_name(g, "Xid 79");
 	log_say(g, l, &t);
-	return LOG_TOOK;
+	return LOG_SAID;
 }
 
 /* "[ERROR] 2024-07-03-19:45:13 (PID:62743, Device:11, RankID:43) ERR02005 DIST internal error" */
@@ -169,14 +169,14 @@ static enum log_took on_ascend(struct log *g, struct log_line *l, const char *at
 	struct saying t = saying_of(SAY_FATAL);
 
 	if (!scan_int(&s, &t.rank) || !text_has(s.p, l->end, "ERR"))
-		return LOG_GO_ON;
+		return LOG_PLAIN;
 	if (scan_to(&head, "PID:"))
 		scan_int(&head, &t.pid);
 	if (scan_to(&head, "Device:"))
 		scan_int(&head, &t.gpu);
 	t.what = log_name(g, "internal error");
 	log_say(g, l, &t);
-	return LOG_TOOK;
+	return LOG_SAID;
 }
 
 /* "EI0002: [PID: 2925] .. has not received the Notify record from remote rank: [24].": the watchdog
@@ -195,7 +195,7 @@ static enum log_took on_notify(struct log *g, struct log_line *l, const char *at
 	log_say(g, l, &waits);
 	if (scan_to(&s, "[") && scan_int(&s, &t.peer))
 		log_say(g, l, &t);
-	return LOG_TOOK;
+	return LOG_SAID;
 }
 
 /* "Out of memory: Killed process 12345 (python3)", "Memory cgroup out of memory: Killed process .."
@@ -211,7 +211,7 @@ static enum log_took on_oom(struct log *g, struct log_line *l, const char *at,
 	t.value = 1;
 	t.what = log_name(g, "host memory");
 	log_say(g, l, &t);
-	return LOG_TOOK;
+	return LOG_SAID;
 }
 
 static const char *const port_trouble[] = {
@@ -241,9 +241,9 @@ static enum log_took on_mlx(struct log *g, struct log_line *l, const char *at,
 		t.what = s.p > name ? testimony_name(g->t, name, (size_t)(s.p - name))
 				    : log_name(g, "network");
 		log_say(g, l, &t);
-		return LOG_TOOK;
+		return LOG_SAID;
 	}
-	return LOG_GO_ON;
+	return LOG_PLAIN;
 }
 
 /* "python3[1234]: segfault at 0 ip .." */
@@ -263,7 +263,7 @@ static enum log_took on_segfault(struct log *g, struct log_line *l, const char *
 	t.value = 11;
 	t.what = log_name(g, "segmentation fault");
 	log_say(g, l, &t);
-	return LOG_TOOK;
+	return LOG_SAID;
 }
 
 enum log_took log_on_words(struct log *g, struct log_line *l, const char *at,
@@ -276,7 +276,7 @@ enum log_took log_on_words(struct log *g, struct log_line *l, const char *at,
 	if (a->what)
 		t.what = log_name(g, a->what);
 	log_say(g, l, &t);
-	return LOG_TOOK;
+	return LOG_SAID;
 }
 
 /* "INFO: task python3:1234 blocked for more than 120 seconds." */
@@ -291,7 +291,7 @@ static enum log_took on_blocked(struct log *g, struct log_line *l, const char *a
 		scan_int(&s, &t.pid);
 	t.what = log_name(g, "task blocked in the kernel");
 	log_say(g, l, &t);
-	return LOG_TOOK;
+	return LOG_SAID;
 }
 
 const struct log_anchor log_host_anchors[] = {

@@ -152,7 +152,7 @@ static enum log_took on_stack(struct log *g, struct log_line *l, const char *at,
 {
 	(void)a;
 	if (at != l->text || !stack_word_begins(l->text, (size_t)(l->end - l->text)))
-		return LOG_GO_ON;
+		return LOG_PLAIN;
 	if (inner_of(g)->table_open)
 		table_end(g->inner);
 	if (!g->inner->stacks)
@@ -164,7 +164,7 @@ static enum log_took on_table(struct log *g, struct log_line *l, const char *at,
 			      const struct log_anchor *a)
 {
 	if (at < l->text || memchr(a->what, *l->text, strlen(a->what)) == NULL)
-		return LOG_GO_ON;
+		return LOG_PLAIN;
 	if (!g->stats->events)
 		return LOG_GO_ON;
 	if (log_inner_open(g))

@@ -171,8 +171,12 @@ struct log {
 	struct read_stats *stats;
 	struct log_words *words; /* the anchors of all parts; see log.c */
 	uint64_t number;	 /* of the current line */
+	bool each;		 /* no line is taken for being like another */
 	struct log_line line;	 /* the one begun last, raw from here: */
 	const char *line_start, *line_end;
+	bool line_plain;	 /* all words of it so far were LOG_PLAIN */
+	unsigned n_said;	 /* in it so far .. */
+	uint32_t said;		 /* .. and the row of the last; NO_ID: it is not kept */
 	bool saw_ranked;	 /* some line says [rankN]: */
 	int64_t labels[2];	 /* the first of these, and one that differs; -1 */
 	int64_t spawned;	 /* the process of which torch.multiprocessing.spawn .. */
@@ -183,7 +187,7 @@ struct log {
 	struct log_stamp_at stamps[LOG_STAMPS_MAX]; /* of the line whose prefixes were read last */
 	unsigned n_stamps;			    /* LOG_STAMPS_MAX + 1: there are more */
 	struct log_again {
-		uint32_t saying; /* row of the one that was said again */
+		uint32_t saying; /* row of the one that was said again; NO_ID: none */
 		bool counted;	 /* as an event, with its time */
 		struct scan ran; /* "600012": digits that no longer matter; p == NULL: none */
 	} again;
@@ -213,11 +217,12 @@ struct log {
 	uint32_t thrown;      /* type in "terminate called after throwing .." */
 	bool step_terminated; /* srun said that it ends the step */
 	/* train */
+	uint8_t keys[26]; /* the first of the words beside a step, by letter, + 1; 0: none */
 	struct testimony *progress[PROGRESS_SOURCES]; /* [FROM_LINES] is t */
 	struct log_alike *alike; /* NULL: nothing is known yet, or the log is small */
 	size_t alike_bytes;
 	unsigned alike_wait; /* lines that are not looked up, since those before were not known */
-	char day[11];	     /* "2026-11-29 " of progress */
+	char day[11];	     /* "2026-11-29 " of the stamp read again last */
 	int64_t day_year, day_at_ns;
 	struct { /* a line of progress that was taken but for its rate and loss */
 		const struct log_progress_shape *shape; /* NULL: none */
@@ -243,10 +248,11 @@ struct log {
 };
 
 enum log_took {
-	LOG_GO_ON,   /* look at the rest of the line */
-	LOG_NOTHING, /* the same, and it did nothing at all */
-	LOG_TOOK,    /* the line is done */
-	LOG_AGAIN,   /* the same, and all it did is to count g->again once more */
+	LOG_GO_ON, /* look at the rest of the line */
+	LOG_PLAIN, /* the same; it did no more than to say what the line by itself tells */
+	LOG_TOOK,  /* the line is done */
+	LOG_SAID,  /* the same, and no more than LOG_PLAIN */
+	LOG_AGAIN, /* the same, and all it did is to count g->again once more */
 };
 
 struct log_anchor {
@@ -268,10 +274,21 @@ extern const struct log_anchor log_c10d_anchors[], log_nccl_anchors[], log_crash
 void log_prefix(struct log *g, struct log_line *l);
 /* From the nearest [rankN]:, [E .. behind start and in front of at; text may begin mid-line. */
 void log_prefix_before(struct log *g, struct log_line *l, const char *at);
+
+/* --- log_stamp.c --- */
+
 /* "2026-11-29 21:31:49,123", "2026-11-29_21:31:50" and their like; -1. */
 bool log_stamp(struct log *g, struct scan *s, int64_t *ret_ns);
+/* E1206 18:44:12.715298746, E514 07:12:09.34: the month has no leading zero in torch's. */
+bool log_level_stamp(struct scan *s, char *level, int64_t *ret_ns);
+/* 06-03 14:00:11 */
+bool log_day_stamp(struct scan *s, int64_t *ret_ns);
 /* The stamp from p to end, as one of g->stamps was read. */
 bool log_stamp_again(struct log *g, const char *p, const char *end, bool level, int64_t *ret_ns);
+static inline bool log_is_level(char c)
+{
+	return c == 'I' || c == 'W' || c == 'E' || c == 'F';
+}
 
 /* --- log_year.c --- */
 
@@ -286,6 +303,8 @@ int64_t log_in_year(int64_t ns, int64_t year);
 
 /* Fills what the line's prefixes say and what is unknown in s, and says it. */
 struct saying *log_say(struct log *g, const struct log_line *l, struct saying *s);
+/* Does a job say this while it runs? */
+bool log_goes_on(enum saying_kind k);
 /* Only the filling: who, where and when. */
 void log_fill(struct log *g, const struct log_line *l, struct saying *s);
 /* The words from p to end as names: control characters gone, cut at SAYING_TEXT_MAX. */
@@ -350,6 +369,7 @@ void log_rank_of_file(struct log *g, const char *path);
 
 /* --- log_train.c --- */
 
+void log_train_begin(struct log *g);
 void log_train_done(struct log *g);
 void log_progress_say(struct log *g, enum progress_source source, const struct progress_line *p);
 /* What the line that was said last for this rank also says. */
@@ -401,9 +421,11 @@ void log_progress_settle(struct log *g);
 /* So many bytes more are there to read: what is learnt in them must be less work. */
 void log_alike_more(struct log *g, size_t bytes);
 struct log_alike *log_alike_free(struct log_alike *a);
-/* The line is known from now on: as progress, or as one that says g->again once more. */
+/* The line is known from now on: as progress, as one that says g->again once more, as an idle one
+   that says nothing though it holds words. */
 void log_alike_progress(struct log *g, const struct log_line *l, const struct progress_found *f);
 void log_alike_again(struct log *g, const struct log_line *l);
+void log_alike_idle(struct log *g, const struct log_line *l);
 /* Takes a line that differs from a known one in digits only, if these are not new. */
 bool log_alike_take(struct log *g, const char *start, const char *end, uint64_t number);
 /* Takes lines from the one at p on. Gives the end of the last and its number; NULL: none. */

@@ -25,7 +25,7 @@ static enum log_took on_exited(struct log *g, struct log_line *l, const char *at
 		scan_eat(&s, ":");
 		scan_blanks(&s);
 		if (!scan_int(&s, &v))
-			return LOG_GO_ON;
+			return LOG_PLAIN;
 		t.value = -v;
 	} else if (scan_to_any(&s, "code") || scan_to_any(&s, "status")) {
 		scan_eat(&s, ":");
@@ -33,9 +33,9 @@ static enum log_took on_exited(struct log *g, struct log_line *l, const char *at
 		scan_eat(&s, "=");
 		scan_blanks(&s);
 		if (!scan_int(&s, &t.value))
-			return LOG_GO_ON;
+			return LOG_PLAIN;
 	} else {
-		return LOG_GO_ON;
+		return LOG_PLAIN;
 	}
 	q = head;
 	if (scan_to_any(&q, "rank ") && !text_has(head.p, q.p, "local"))
@@ -50,7 +50,7 @@ static enum log_took on_exited(struct log *g, struct log_line *l, const char *at
 		scan_int(&q, &t.pid);
 	}
 	log_say(g, l, &t);
-	return LOG_TOOK;
+	return LOG_SAID;
 }
 
 /* "Received Signals.SIGTERM death signal, shutting down workers", "Received 15 death signal": the
@@ -62,7 +62,7 @@ static enum log_took on_death_signal(struct log *g, struct log_line *l, const ch
 	struct scan s = scan_of(at + strlen(a->word), l->end);
 
 	if (!text_has(l->text, at, "eceived"))
-		return LOG_GO_ON;
+		return LOG_PLAIN;
 	scan_blanks(&s);
 	t.value = SIGTERM;
 	if (!scan_int(&s, &t.value) && text_has(l->text, at, "SIGHUP"))
@@ -71,7 +71,7 @@ static enum log_took on_death_signal(struct log *g, struct log_line *l, const ch
 		t.value = SIGINT;
 	t.what = log_name(g, "agent");
 	log_say(g, l, &t);
-	return LOG_TOOK;
+	return LOG_SAID;
 }
 
 /* accelerate's: "Command '[..]' died with <Signals.SIGKILL: 9>." */
@@ -83,10 +83,10 @@ static enum log_took on_died_with(struct log *g, struct log_line *l, const char 
 
 	(void)a;
 	if (!scan_to(&s, ": ") || !scan_int(&s, &t.value))
-		return LOG_GO_ON;
+		return LOG_PLAIN;
 	t.value = -t.value;
 	log_say(g, l, &t);
-	return LOG_TOOK;
+	return LOG_SAID;
 }
 
 /* "Command '[..]' returned non-zero exit status 1." */
@@ -98,9 +98,9 @@ static enum log_took on_non_zero(struct log *g, struct log_line *l, const char *
 
 	scan_blanks(&s);
 	if (!text_has(l->text, at, "CalledProcessError") || !scan_int(&s, &t.value))
-		return LOG_GO_ON;
+		return LOG_PLAIN;
 	log_say(g, l, &t);
-	return LOG_TOOK;
+	return LOG_SAID;
 }
 
 /* Hydra's: "=   RANK 3 PID 22110 RUNNING AT gpu-1", then "=   KILLED BY SIGNAL: 9 (Killed)" */
@@ -143,17 +143,17 @@ static enum log_took on_mpi_abort(struct log *g, struct log_line *l, const char 
 	struct scan s = scan_of(at + strlen(a->word), l->end);
 
 	if (!scan_int(&s, &t.rank) || !text_has(s.p, l->end, "MPI_COMM_WORLD"))
-		return LOG_GO_ON;
+		return LOG_PLAIN;
 	t.value = 1;
 	log_say(g, l, &t);
-	return LOG_TOOK;
+	return LOG_SAID;
 }
 
 /* glibc's last words: they stand alone in their line */
 static enum log_took on_heap(struct log *g, struct log_line *l, const char *at,
 			     const struct log_anchor *a)
 {
-	return at == l->text ? log_on_words(g, l, at, a) : LOG_GO_ON;
+	return at == l->text ? log_on_words(g, l, at, a) : LOG_PLAIN;
 }
 
 /* "Killing subprocess 48040" */
@@ -164,10 +164,10 @@ static enum log_took on_killing(struct log *g, struct log_line *l, const char *a
 	struct saying t = saying_of(SAY_STOPPED);
 
 	if (!scan_int(&s, &t.pid))
-		return LOG_GO_ON;
+		return LOG_PLAIN;
 	t.value = 15;
 	log_say(g, l, &t);
-	return LOG_TOOK;
+	return LOG_SAID;
 }
 
 /* "Worker IP address: 10.1.2.3 Worker port: 10258 Worker PID: 1008813 Worker exit type: .." */
@@ -178,14 +178,14 @@ static enum log_took on_worker(struct log *g, struct log_line *l, const char *at
 	struct saying t = saying_of(SAY_EXIT);
 
 	if (!scan_int(&s, &t.pid))
-		return LOG_GO_ON;
+		return LOG_PLAIN;
 	if (scan_to(&head, "IP address: ")) {
 		for (ip = head; head.p < head.end && *head.p != ' '; head.p++)
 			;
 		t.host = testimony_name(g->t, ip.p, (size_t)(head.p - ip.p));
 	}
 	log_say(g, l, &t);
-	return LOG_TOOK;
+	return LOG_SAID;
 }
 
 /* "slurm_script: line 28:  8156 Killed    python3 main.py", as a shell says it; or only "Killed" */
@@ -204,10 +204,10 @@ static enum log_took on_shell(struct log *g, struct log_line *l, const char *at,
 	if (!text_has(l->start, p, ": line ") || !scan_int(&s, &t.pid))
 		if (at != l->text ||
 		    (at + strlen(a->word) < l->end && !text_has(at, l->end, "(core dumped)")))
-			return LOG_GO_ON;
+			return LOG_PLAIN;
 	t.value = a->value;
 	log_say(g, l, &t);
-	return LOG_TOOK;
+	return LOG_SAID;
 }
 
 const struct log_anchor log_launch_anchors[] = {

@@ -8,180 +8,6 @@
  * "3: " of srun --label is a task, that in "[default3]:" a place in the node.
  */
 #include "read/log_internal.h"
-#include "read/stamp.h"
-
-/* --- stamps --- */
-
-#define NS_PER_S 1000000000ll
-
-/* n digits, exactly. */
-static bool fixed(struct scan *s, unsigned n, int64_t *ret)
-{
-	int64_t v = 0;
-
-	if (scan_left(s) < n)
-		return false;
-	for (unsigned i = 0; i < n; i++) {
-		if (!is_digit(s->p[i]))
-			return false;
-		v = 10 * v + (s->p[i] - '0');
-	}
-	s->p += n;
-	*ret = v;
-	return true;
-}
-
-/* HH:MM[:SS[.fraction]], as nanoseconds of the day. */
-static bool clock_of(struct scan *s, int64_t *ret)
-{
-	struct scan q = *s;
-	int64_t h, m, sec = 0, ns = 0, scale = NS_PER_S / 10;
-
-	if (!fixed(&q, 2, &h) || !scan_eat(&q, ":") || !fixed(&q, 2, &m) || h > 24 || m > 59)
-		return false;
-	if (scan_at(&q, ":")) {
-		q.p++;
-		if (!fixed(&q, 2, &sec) || sec > 60)
-			return false;
-		if (scan_left(&q) > 1 && (*q.p == '.' || *q.p == ',') && is_digit(q.p[1]))
-			for (q.p++; q.p < q.end && is_digit(*q.p); q.p++, scale /= 10)
-				ns += (*q.p - '0') * scale;
-	}
-	*s = q;
-	*ret = ((h * 60 + m) * 60 + sec) * NS_PER_S + ns;
-	return true;
-}
-
-/* Z, +01:00, -0500: what to take off. */
-static int64_t zone_of(struct scan *s)
-{
-	struct scan q = *s;
-	int64_t h, m = 0, sign;
-
-	if (scan_eat(&q, "Z")) {
-		*s = q;
-		return 0;
-	}
-	if (scan_left(&q) < 5 || (*q.p != '+' && *q.p != '-'))
-		return 0;
-	sign = *q.p++ == '-' ? -1 : 1;
-	if (!fixed(&q, 2, &h) || h > 14)
-		return 0;
-	scan_eat(&q, ":");
-	if (!fixed(&q, 2, &m) || m > 59 || (q.p < q.end && is_digit(*q.p)))
-		return 0;
-	*s = q;
-	return sign * (h * 60 + m) * 60 * NS_PER_S;
-}
-
-static int64_t epoch_ns(struct log *g, int64_t y, int64_t m, int64_t d, int64_t clock)
-{
-	int64_t key = (y * 16 + m) * 32 + d;
-
-	if (key != g->day_key) {
-		g->day_key = key;
-		g->day_ns = stamp_days(y, (unsigned)m, (unsigned)d) * LOG_NS_PER_DAY;
-	}
-	return g->day_ns + clock;
-}
-
-static bool is_date(int64_t m, int64_t d)
-{
-	return m >= 1 && m <= 12 && d >= 1 && d <= 31;
-}
-
-/* 2026-11-29 or 2026/11/29; 11/29/2026 or 11/29/26. */
-static bool date_of(struct scan *s, int64_t *y, int64_t *m, int64_t *d)
-{
-	struct scan q = *s;
-	int64_t swap;
-
-	if (fixed(&q, 4, y) && q.p < q.end && (*q.p == '-' || *q.p == '/')) {
-		char sep[2] = { *q.p, 0 };
-
-		q.p++;
-		if (!fixed(&q, 2, m) || !scan_eat(&q, sep) || !fixed(&q, 2, d))
-			return false;
-	} else {
-		q = *s;
-		if (!fixed(&q, 2, m) || !scan_eat(&q, "/") || !fixed(&q, 2, d) ||
-		    !scan_eat(&q, "/"))
-			return false;
-		if (!fixed(&q, 4, y)) {
-			if (!fixed(&q, 2, y))
-				return false;
-			*y += 2000;
-		}
-		if (*m > 12) {
-			swap = *m;
-			*m = *d;
-			*d = swap;
-		}
-	}
-	if (!is_date(*m, *d) || *y < 2000 || *y > 2200)
-		return false;
-	*s = q;
-	return true;
-}
-
-static int64_t month_of(const struct scan *s)
-{
-	static const char names[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
-
-	for (int64_t m = 0; scan_left(s) >= 3 && m < 12; m++)
-		if (!memcmp(s->p, names + 3 * m, 3))
-			return m + 1;
-	return 0;
-}
-
-/* [Tue ]Nov 29 21:31:49[ 2026] */
-static bool written_stamp(struct log *g, struct scan *s, int64_t *ret)
-{
-	struct scan q = *s;
-	int64_t m, d, clock, y;
-
-	if (scan_left(&q) > 4 && q.p[3] == ' ' && !month_of(&q) && is_alpha(q.p[0]) &&
-	    is_alpha(q.p[1]) && is_alpha(q.p[2]))
-		q.p += 4;
-	m = month_of(&q);
-	if (!m || scan_left(&q) < 15)
-		return false;
-	q.p += 3;
-	if (!scan_eat(&q, " "))
-		return false;
-	scan_blanks(&q);
-	if (!scan_digits(&q, &d) || !scan_eat(&q, " ") || !is_date(m, d) || !clock_of(&q, &clock))
-		return false;
-	*s = q;
-	*ret = log_yearless(m, d, clock);
-	if (scan_eat(&q, " ") && fixed(&q, 4, &y) && y >= 2000 && y <= 2200 &&
-	    (q.p == q.end || !is_digit(*q.p))) {
-		*s = q;
-		g->year = y;
-		*ret = epoch_ns(g, y, m, d, clock);
-	}
-	return true;
-}
-
-bool log_stamp(struct log *g, struct scan *s, int64_t *ret)
-{
-	struct scan q = *s;
-	int64_t y, m, d, clock;
-
-	if (q.p < q.end && is_alpha(*q.p))
-		return written_stamp(g, s, ret);
-	if (!date_of(&q, &y, &m, &d))
-		return false;
-	if (q.p == q.end || (*q.p != ' ' && *q.p != 'T' && *q.p != '_' && *q.p != '-'))
-		return false;
-	q.p++;
-	if (!clock_of(&q, &clock))
-		return false;
-	g->year = y;
-	*ret = epoch_ns(g, y, m, d, clock) - zone_of(&q);
-	*s = q;
-	return true;
-}
 
 /* --- marks --- */
 
@@ -196,6 +22,8 @@ static const struct {
 
 static bool level_word(struct scan *s, char *ret)
 {
+	if (s->p == s->end || !memchr("IWECFDSiwed", *s->p, 11))
+		return false;
 	for (size_t i = 0; i < ARRAY_SIZE(levels); i++) {
 		struct scan q = *s;
 
@@ -206,33 +34,6 @@ static bool level_word(struct scan *s, char *ret)
 		}
 	}
 	return false;
-}
-
-static bool is_level_letter(char c)
-{
-	return c == 'I' || c == 'W' || c == 'E' || c == 'F';
-}
-
-/* E1206 18:44:12.715298746, E514 07:12:09.34: the month has no leading zero in torch's. */
-static bool level_stamp(struct scan *s, char *level, int64_t *ret)
-{
-	struct scan q = *s;
-	int64_t v, clock;
-	const char *digits;
-
-	if (scan_left(&q) < 12 || !is_level_letter(*q.p) || !is_digit(q.p[1]))
-		return false;
-	*level = *q.p++;
-	digits = q.p;
-	if (!scan_digits(&q, &v) || q.p - digits < 3 || q.p - digits > 4 || !scan_eat(&q, " ") ||
-	    !is_date(v / 100, v % 100))
-		return false;
-	scan_blanks(&q);
-	if (!clock_of(&q, &clock))
-		return false;
-	*ret = log_yearless(v / 100, v % 100, clock);
-	*s = q;
-	return true;
 }
 
 /* What was read as a stamp, in the order in which it was: of equal places the last. */
@@ -263,18 +64,10 @@ static bool glog_stamp(struct log *g, struct scan *s, char *level, int64_t *ret)
 {
 	const char *p = s->p;
 
-	if (!level_stamp(s, level, ret))
+	if (!log_level_stamp(s, level, ret))
 		return false;
 	note_stamp(g, p, s->p, true);
 	return true;
-}
-
-bool log_stamp_again(struct log *g, const char *p, const char *end, bool level, int64_t *ret)
-{
-	struct scan s = scan_of(p, end);
-	char letter;
-
-	return (level ? level_stamp(&s, &letter, ret) : log_stamp(g, &s, ret)) && s.p == end;
 }
 
 /* Up to the next `]`, which is stepped over, if it comes within max bytes. */
@@ -297,16 +90,17 @@ static bool is_name(char c)
 static bool bracket_rank(struct log *g, struct log_line *l, struct scan *s)
 {
 	struct scan q = *s;
+	const char *at;
 	int64_t v;
 
 	if (!scan_eat(&q, "[rank"))
 		return false;
 	scan_eat(&q, ":");
 	scan_blanks(&q);
-	l->rank_at = q;
+	at = q.p;
 	if (!scan_digits(&q, &v) || !scan_eat(&q, "]"))
 		return false;
-	l->rank_at.end = q.p - 1;
+	l->rank_at = scan_of(at, q.p - 1);
 	scan_eat(&q, ":");
 	l->rank = v;
 	l->ranked = g->saw_ranked = true;
@@ -324,7 +118,7 @@ static bool bracket_level(struct log *g, struct log_line *l, struct scan *s)
 	scan_eat(&q, "NeMo ");
 	if (glog_stamp(g, &q, &l->level, &l->time_ns)) {
 		;
-	} else if (scan_left(&q) > 3 && is_level_letter(*q.p) && q.p[1] == ' ') {
+	} else if (scan_left(&q) > 3 && log_is_level(*q.p) && q.p[1] == ' ') {
 		l->level = *q.p;
 		q.p += 2;
 		plain_stamp(g, &q, &l->time_ns);
@@ -342,15 +136,18 @@ static bool bracket_stamp(struct log *g, struct log_line *l, struct scan *s)
 {
 	struct scan q = *s;
 	int64_t v, ns;
+	const char *at;
 
 	q.p++;
 	scan_blanks(&q);
-	l->stamp_at = q;
+	at = q.p;
 	if (plain_stamp(g, &q, &ns)) {
-		l->stamp_at.end = q.p;
+		struct scan stamp = scan_of(at, q.p);
+
 		if (!to_bracket(&q, 40))
 			return false;
 		l->time_ns = ns;
+		l->stamp_at = stamp;
 	} else if (!scan_digits(&q, &v)) {
 		return false;
 	} else if (scan_eat(&q, ".")) {
@@ -653,13 +450,10 @@ static bool eat_host(struct log_line *l, struct scan *s)
 static void eat_yearless(struct log_line *l, struct scan *s)
 {
 	struct scan q = *s;
-	int64_t m, d, clock;
 
 	scan_blanks(&q);
-	if (!fixed(&q, 2, &m) || !scan_eat(&q, "-") || !fixed(&q, 2, &d) || !is_date(m, d) ||
-	    !scan_eat(&q, " ") || !clock_of(&q, &clock))
+	if (!log_day_stamp(&q, &l->time_ns))
 		return;
-	l->time_ns = log_yearless(m, d, clock);
 	*s = q;
 	scan_blanks(&q);
 	if (to_bracket(&q, 120) && text_has(s->p, q.p, ".py:"))

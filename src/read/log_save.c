@@ -84,7 +84,7 @@ static enum log_took say_save(struct log *g, struct log_line *l, enum saying_kin
 	if (kind == SAY_SAVE_END)
 		t.duration_ns = duration_of(l->text, l->end);
 	log_say(g, l, &t);
-	return LOG_TOOK;
+	return LOG_SAID;
 }
 
 static bool names_a_save(const char *p, const char *end)
@@ -108,7 +108,7 @@ static enum log_took on_save(struct log *g, struct log_line *l, const char *at,
 	enum saying_kind kind = a->kind;
 
 	if (is_setting(l->text, l->end) || !names_a_save(l->text, l->end))
-		return LOG_GO_ON;
+		return LOG_PLAIN;
 	if (kind == SAY_SAVE_BEGIN &&
 	    (text_has_any(l->text, at, "finished") || text_has_any(l->text, at, "done ") ||
 	     text_has_any(at, l->end, " took ") || text_has_any(at, l->end, "completed") ||
@@ -124,7 +124,7 @@ static enum log_took on_checkpoint(struct log *g, struct log_line *l, const char
 {
 	(void)a;
 	if (is_setting(l->text, l->end))
-		return LOG_GO_ON;
+		return LOG_PLAIN;
 	if (text_has_any(at, l->end, " done") || text_has_any(at, l->end, "is ready now") ||
 	    text_has_any(at, l->end, "complete") || text_has_any(at, l->end, "saved") ||
 	    text_has_any(at, l->end, "written") || text_has_any(at, l->end, "finalized") ||
@@ -133,7 +133,7 @@ static enum log_took on_checkpoint(struct log *g, struct log_line *l, const char
 	if (text_has_any(at, l->end, "save request for") ||
 	    text_has_any(l->text, at, "scheduled") || text_has_any(l->text, at, "start sav"))
 		return say_save(g, l, SAY_SAVE_BEGIN);
-	return LOG_GO_ON;
+	return LOG_PLAIN;
 }
 
 /* "time (ms) | save-checkpoint: 12345.67", "save-checkpoint ......: (12222.44, 12222.48)" */
@@ -147,10 +147,10 @@ static enum log_took on_save_timer(struct log *g, struct log_line *l, const char
 	while (s.p < s.end && (*s.p == ' ' || *s.p == '.' || *s.p == ':' || *s.p == '('))
 		s.p++;
 	if (!scan_double(&s, &ms) || !(ms >= 0 && ms < 1e12))
-		return LOG_GO_ON;
+		return LOG_PLAIN;
 	t.duration_ns = (int64_t)(ms * 1e6);
 	log_say(g, l, &t);
-	return LOG_TOOK;
+	return LOG_SAID;
 }
 
 /* "Getting full model state dict took 109.51 secs": in the middle of a save */
@@ -159,13 +159,13 @@ static enum log_took on_event(struct log *g, struct log_line *l, const char *at,
 {
 	/* "[#save] [BEGIN] {"global_step": 177215}" */
 	if (!text_has(at, l->end, "{") || at == l->start || at[-1] != '#')
-		return LOG_GO_ON;
+		return LOG_PLAIN;
 	(void)a;
 	if (text_has(at, l->end, "[BEGIN]"))
 		return say_save(g, l, SAY_SAVE_BEGIN);
 	if (text_has(at, l->end, "[END]"))
 		return say_save(g, l, SAY_SAVE_END);
-	return LOG_GO_ON;
+	return LOG_PLAIN;
 }
 
 /* --- who, how many --- */
@@ -176,13 +176,13 @@ static enum log_took hello(struct log *g, struct log_line *l, int64_t rank, int6
 	struct scan s = scan_of(l->text, l->end);
 
 	if (rank < 0 || rank >= INT32_MAX)
-		return LOG_GO_ON;
+		return LOG_PLAIN;
 	t.rank = rank;
 	t.value = world;
 	if (scan_to(&s, "cuda:"))
 		scan_int(&s, &t.gpu);
 	log_say(g, l, &t);
-	return LOG_TOOK;
+	return LOG_SAID;
 }
 
 /*
@@ -197,7 +197,7 @@ static enum log_took on_rank(struct log *g, struct log_line *l, const char *at,
 
 	scan_blanks(&s);
 	if (!scan_digits(&s, &rank))
-		return LOG_GO_ON;
+		return LOG_PLAIN;
 	if (scan_to(&s, "MEMBER: ") && scan_to(&s, "/"))
 		scan_int(&s, &world);
 	return hello(g, l, rank, world);
@@ -212,7 +212,7 @@ static enum log_took on_env_rank(struct log *g, struct log_line *l, const char *
 
 	(void)a;
 	if (!scan_eat(&s, "RANK=") || (at > l->start && at[-1] == '_') || !scan_digits(&s, &rank))
-		return LOG_GO_ON;
+		return LOG_PLAIN;
 	if (scan_to(&s, "WORLD_SIZE="))
 		scan_int(&s, &world);
 	return hello(g, l, rank, world);
@@ -227,7 +227,7 @@ static enum log_took on_memory(struct log *g, struct log_line *l, const char *at
 
 	(void)a;
 	if (!scan_to(&s, "[Rank ") || !scan_digits(&s, &rank))
-		return LOG_GO_ON;
+		return LOG_PLAIN;
 	return hello(g, l, rank, -1);
 }
 
@@ -244,7 +244,7 @@ static enum log_took on_world(struct log *g, struct log_line *l, const char *at,
 	scan_blanks(&s);
 	if (scan_digits(&s, &v) && v > 0 && v < INT32_MAX)
 		g->t->world_size = MAX(g->t->world_size, v);
-	return LOG_GO_ON;
+	return LOG_PLAIN;
 }
 
 /* --- life --- */
@@ -258,14 +258,14 @@ static enum log_took on_words(struct log *g, struct log_line *l, const char *at,
 	if (a->what)
 		t.what = log_name(g, a->what);
 	log_say(g, l, &t);
-	return LOG_TOOK;
+	return LOG_SAID;
 }
 
 /* Only at the beginning of the program's own words. */
 static enum log_took on_first_words(struct log *g, struct log_line *l, const char *at,
 				    const struct log_anchor *a)
 {
-	return at == l->text ? on_words(g, l, at, a) : LOG_GO_ON;
+	return at == l->text ? on_words(g, l, at, a) : LOG_PLAIN;
 }
 
 /* Nothing else stands in the line; the word may hold the line's end. */
@@ -273,7 +273,7 @@ static enum log_took on_only_words(struct log *g, struct log_line *l, const char
 				   const struct log_anchor *a)
 {
 	return at == l->text && at + strlen(a->word) + 1 >= l->end ? on_words(g, l, at, a)
-								   : LOG_GO_ON;
+								   : LOG_PLAIN;
 }
 
 /* "training stopped: ValueError('token id 263 out of range')" */
@@ -291,7 +291,7 @@ static enum log_took on_stopped(struct log *g, struct log_line *l, const char *a
 	if (s.p > name && s.p < s.end && (*s.p == '(' || *s.p == ':'))
 		t.what = testimony_name(g->t, name, (size_t)(s.p - name));
 	log_say(g, l, &t);
-	return LOG_TOOK;
+	return LOG_SAID;
 }
 
 /* "epoch 0 done", "Epoch 3 finished", "end of epoch 2" */
@@ -308,7 +308,7 @@ static enum log_took on_epoch(struct log *g, struct log_line *l, const char *at,
 	while (s.p < s.end && (*s.p == ' ' || *s.p == ':' || *s.p == '=' || *s.p == '['))
 		s.p++;
 	if (!scan_digits(&s, &t.value) && !over)
-		return LOG_GO_ON;
+		return LOG_PLAIN;
 	scan_eat(&s, "]");
 	if (scan_eat(&s, "/")) {
 		int64_t total;
@@ -318,9 +318,9 @@ static enum log_took on_epoch(struct log *g, struct log_line *l, const char *at,
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
 		over = over || scan_at(&s, ends[i]);
 	if (!over)
-		return LOG_GO_ON;
+		return LOG_PLAIN;
 	log_say(g, l, &t);
-	return LOG_TOOK;
+	return LOG_SAID;
 }
 
 /* "validation loss at iteration 1000 | ..", "step 500: train loss 2.1, val loss 2.2" */
@@ -333,7 +333,7 @@ static enum log_took on_evaluation(struct log *g, struct log_line *l, const char
 	(void)a;
 	t.value = step_of(l->text, l->end);
 	log_say(g, l, &t);
-	return LOG_TOOK;
+	return LOG_SAID;
 }
 
 const struct log_anchor log_save_anchors[] = {

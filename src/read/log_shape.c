@@ -222,41 +222,6 @@ static bool steps_at(const struct log_progress_shape *f, const char *line, struc
 	return true;
 }
 
-static int64_t two(const char *p)
-{
-	return 10 * (p[0] - '0') + (p[1] - '0');
-}
-
-/* "2026-11-29 21:31:49[.123]": the day is mostly that of the line before. */
-static bool stamp_of(struct log *g, const char *line, struct log_place p, int64_t *ret)
-{
-	const char *s = line + p.at, *end = s + p.len;
-	int64_t scale = 100000000, hour = two(s + 11), minute = two(s + 14), second = two(s + 17),
-		ns;
-
-	if (s[13] != ':' || s[16] != ':' || (p.len > 19 && s[19] != '.' && s[19] != ','))
-		return log_stamp_again(g, s, end, false, ret);
-	if (hour > 24 || minute > 59 || second > 60)
-		return false;
-	if (memcmp(s, g->day, sizeof(g->day))) {
-		if (s[4] != '-' || !log_stamp_again(g, s, end, false, ret))
-			return false;
-		memcpy(g->day, s, sizeof(g->day));
-		g->day_year = g->year;
-		g->day_at_ns = stamp_days(g->year, (unsigned)two(s + 5), (unsigned)two(s + 8)) *
-			       LOG_NS_PER_DAY;
-	}
-	ns = ((hour * 60 + minute) * 60 + second) * 1000000000;
-	for (const char *c = s + 20; c < end; c++, scale /= 10) {
-		if (!is_digit(*c))
-			return log_stamp_again(g, s, end, false, ret);
-		ns += (*c - '0') * scale;
-	}
-	g->year = g->day_year;
-	*ret = g->day_at_ns + ns;
-	return true;
-}
-
 bool log_progress_take(struct log *g, const struct log_progress_shape *s, const char *line,
 		       uint64_t number)
 {
@@ -272,7 +237,8 @@ bool log_progress_take(struct log *g, const struct log_progress_shape *s, const 
 	p.rank = s->fixed_rank;
 	if (s->rank.len && !number_at(line, &s->rank, &p.rank))
 		return false;
-	if (s->stamp.len && !stamp_of(g, line, s->stamp, &p.time_ns))
+	if (s->stamp.len && !log_stamp_again(g, line + s->stamp.at,
+					     line + s->stamp.at + s->stamp.len, false, &p.time_ns))
 		return false;
 	p.step_ms = decimal_at(line, &s->ms) * s->ms_scale;
 	if (s->ms_is_rate)

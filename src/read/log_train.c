@@ -63,17 +63,23 @@ static const struct key {
 	{ "wps", F_TOKENS },
 };
 
-/* The words that begin with a letter: first and behind the last, filled once in the table's order
-   of letters would be a second truth; a few dozen comparisons of one byte are cheap enough. */
-static const struct key *key_at(const char *p, const char *end)
+void log_train_begin(struct log *g)
+{
+	for (unsigned i = ARRAY_SIZE(keys); i-- > 0;)
+		g->keys[keys[i].word[0] - 'a'] = (uint8_t)(i + 1);
+}
+
+/* The word that stands at a letter. */
+static const struct key *key_at(const struct log *g, const char *p, const char *end)
 {
 	char c = (char)(*p | 0x20);
+	unsigned i = g->keys[c - 'a'];
 
-	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+	for (; i && i <= ARRAY_SIZE(keys) && keys[i - 1].word[0] == c; i++) {
 		struct scan s = { p, end };
 
-		if (keys[i].word[0] == c && scan_eat_any(&s, keys[i].word))
-			return &keys[i];
+		if (scan_eat_any(&s, keys[i - 1].word))
+			return &keys[i - 1];
 	}
 	return NULL;
 }
@@ -122,7 +128,8 @@ static bool digit_soon(const struct scan *s)
 }
 
 /* All that stands in the line; how many of the words. */
-static unsigned take_fields(const char *start, const char *end, struct progress_found *f)
+static unsigned take_fields(const struct log *g, const char *start, const char *end,
+			    struct progress_found *f)
 {
 	unsigned n = 0;
 	bool letter = false;
@@ -134,7 +141,7 @@ static unsigned take_fields(const char *start, const char *end, struct progress_
 		double v;
 
 		letter = is_alpha(*at);
-		if (!letter || was || !(k = key_at(at, end)))
+		if (!letter || was || !(k = key_at(g, at, end)))
 			continue;
 		if (k->field == F_TIME && k->word[1] == 'i' && is_other_time(start, at))
 			continue;
@@ -245,11 +252,11 @@ static enum log_took on_step(struct log *g, struct log_line *l, const char *at,
 
 	f.source = FROM_LINES;
 	if (!step_at(&s, &f.p.step, &f.p.total) || (s.p < s.end && *s.p == '%'))
-		return LOG_GO_ON;
+		return LOG_PLAIN;
 	if (scan_left(&s) > 1 && *s.p == '.' && is_digit(s.p[1])) /* "STEP 1809655.0 ON r6i4n3" */
-		return LOG_GO_ON;
-	if (!take_fields(l->text, l->end, &f))
-		return LOG_GO_ON;
+		return LOG_PLAIN;
+	if (!take_fields(g, l->text, l->end, &f))
+		return LOG_PLAIN;
 	if (is_engines(at, l->end))
 		f.source = FROM_ENGINE;
 	say_progress(g, l, f.source, &f.p);
@@ -280,7 +287,7 @@ static enum log_took on_epoch_step(struct log *g, struct log_line *l, const char
 	if (scan_eat(&s, "("))
 		scan_to(&s, ")");
 	if (!step_at(&s, &p->epoch, &epochs))
-		return LOG_GO_ON;
+		return LOG_PLAIN;
 	while (s.p < s.end && (*s.p == ']' || *s.p == ' ' || *s.p == ':' || *s.p == '|' ||
 			       *s.p == ',' || *s.p == '\t'))
 		s.p++;
@@ -288,13 +295,13 @@ static enum log_took on_epoch_step(struct log *g, struct log_line *l, const char
 		if (scan_eat_any(&s, words[i]))
 			break;
 	if (!step_at(&s, &p->epoch_at, &total) || total < 0 || (s.p < s.end && *s.p == '%'))
-		return LOG_GO_ON;
+		return LOG_PLAIN;
 	if (!total || p->epoch > STEP_MAX / total) {
 		l->by_value = true;
-		return LOG_GO_ON;
+		return LOG_PLAIN;
 	}
-	if (!take_fields(s.p, l->end, &f))
-		return LOG_GO_ON;
+	if (!take_fields(g, s.p, l->end, &f))
+		return LOG_PLAIN;
 	p->epoch_steps = total;
 	p->step = p->epoch * total + p->epoch_at;
 	say_progress(g, l, FROM_LINES, p);
@@ -307,7 +314,7 @@ static enum log_took on_loss(struct log *g, struct log_line *l, const char *at,
 {
 	(void)a;
 	if (l->end - l->text < 2 || memcmp(l->text, "{'", 2) || text_has(at, l->end, "'step'"))
-		return LOG_GO_ON;
+		return LOG_PLAIN;
 	g->t->steps++;
 	if (g->inner)
 		log_inner_outdated(g);
@@ -430,7 +437,7 @@ static void say_steps(struct log *g, const struct log_line *l, const char *unit,
 	bool epoch;
 
 	f.source = FROM_BARS;
-	take_fields(unit, l->end, &f);
+	take_fields(g, unit, l->end, &f);
 	f.p.step_ms = (double)NAN;
 	bar_rate(l, unit, &f);
 	f.p.step = b->done;
@@ -478,7 +485,7 @@ static enum log_took on_bar(struct log *g, struct log_line *l, const char *at,
 	struct bar b;
 
 	if (!bar_of(l, at, &b))
-		return LOG_GO_ON;
+		return LOG_PLAIN;
 	if (title_has(b.title, b.title_end, evaluations, ARRAY_SIZE(evaluations)))
 		kind = BAR_EVALUATION;
 	else if (a->value || title_has(b.title, b.title_end, data_works, ARRAY_SIZE(data_works)))
