@@ -88,14 +88,10 @@ static double scaled(double v, int64_t exponent)
 	while (exponent > 21) {
 		v *= 1e21;
 		exponent -= 21;
-		if (v > 1e300)
-			return v;
 	}
 	while (exponent < -21) {
 		v /= 1e21;
 		exponent += 21;
-		if (v < 1e-300)
-			return 0;
 	}
 	return exponent < 0 ? v / tens[-exponent] : v * tens[exponent];
 }
@@ -144,8 +140,8 @@ bool scan_double(struct scan *s, double *ret)
 		bool down = p[1] == '-';
 
 		e.p = p + 1 + (p[1] == '-' || p[1] == '+');
-		if (scan_digits(&e, &more) && more < 400)
-			exponent += down ? -more : more;
+		if (scan_digits(&e, &more)) /* beyond 400: infinite or 0 */
+			exponent += down ? -MIN(more, 10000) : MIN(more, 10000);
 		else
 			e.p = p;
 	}
