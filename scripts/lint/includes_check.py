@@ -16,8 +16,12 @@ MAY = {
     'store': {'base', 'model'},
     'job': {'base', 'model'},
     'sim': {'base', 'model'},
-    'cmd': {'base', 'model', 'read', 'fold', 'judge', 'show', 'store', 'job', 'sim'},
+    'tracer': set(),
+    'agent': {'base', 'model', 'fold', 'store'},
+    'cmd': {'base', 'model', 'read', 'fold', 'judge', 'show', 'store', 'job', 'sim', 'agent'},
 }
+# In the training process there is libc and nothing of ours but these.
+IN_PROCESS = {'model/ring_layout.h', 'lockstep/lockstep.h'}
 
 
 def main():
@@ -38,7 +42,7 @@ def main():
             to = m.group(1).split('/')[0]
             if '/' not in m.group(1):
                 wrong.append(f'{path.relative_to(ROOT)}:{n}: "{m.group(1)}" lacks its room')
-            elif to != room and to not in MAY[room]:
+            elif to != room and to not in MAY[room] and not (room == 'tracer' and m.group(1) in IN_PROCESS):
                 wrong.append(f'{path.relative_to(ROOT)}:{n}: {room} may not include {m.group(1)}')
     print('\n'.join(wrong))
     return 1 if wrong else 0
