@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scene_things.c - stacks, GPUs and counters of communicators, tied to ranks. */
 #include "fold/scene_inside.h"
+#include "model/doing.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -86,26 +87,50 @@ static bool two_moments(const struct scene *s, const struct scene_stack *a,
 	return x_name && y_name && a->tool == b->tool && !strcmp(x_name, y_name) && strcmp(x, y);
 }
 
+/* A loader's worker, a compiler's or a launcher: no rank, whoever started it. */
+static bool is_no_rank(const struct scene_stack *k)
+{
+	enum doing d = doing_of_process(k->of, &k->of->stacks.v[k->process]).doing;
+
+	return d == DOING_WORKER || d == DOING_LAUNCHER;
+}
+
 /* Of several stacks of one rank the last one by path that has a Python frame, else the last. */
+static void give_stack(struct scene *s, uint32_t i)
+{
+	struct scene_stack *k = &s->stacks.v[i];
+	struct scene_rank *r;
+
+	if (k->row == NO_ID)
+		k->row = unknown_rank(s, k);
+	r = &s->ranks.v[k->row];
+	r->lived = true;
+	r->witnesses |= 1u << WITNESS_STACKS;
+	r->pid = r->pid < 0 ? k->pid : r->pid;
+	r->host = r->host == NO_ID ? k->host : r->host;
+	if (r->stack == NO_ID || s->stacks.v[r->stack].tool == STACK_KERNEL ||
+	    (k->tool != STACK_KERNEL && k->tool != STACK_GDB)) {
+		if (r->stack != NO_ID && two_moments(s, &s->stacks.v[r->stack], k))
+			r->stack_before = r->stack;
+		r->stack = i;
+	}
+}
+
+/* Ranks first: what their workers do says nothing of them, unless there is nothing else. */
 static void give_stacks(struct scene *s)
 {
-	for (uint32_t i = 0; i < s->stacks.n; i++) {
-		struct scene_stack *k = &s->stacks.v[i];
-		struct scene_rank *r;
+	_cleanup_free_ bool *left = xcalloc(s->stacks.n + 1, sizeof(*left));
 
-		if (k->row == NO_ID)
-			k->row = unknown_rank(s, k);
-		r = &s->ranks.v[k->row];
-		r->lived = true;
-		r->witnesses |= 1u << WITNESS_STACKS;
-		r->pid = r->pid < 0 ? k->pid : r->pid;
-		r->host = r->host == NO_ID ? k->host : r->host;
-		if (r->stack == NO_ID || s->stacks.v[r->stack].tool == STACK_KERNEL ||
-		    (k->tool != STACK_KERNEL && k->tool != STACK_GDB)) {
-			if (r->stack != NO_ID && two_moments(s, &s->stacks.v[r->stack], k))
-				r->stack_before = r->stack;
-			r->stack = i;
-		}
+	for (uint32_t i = 0; i < s->stacks.n; i++) {
+		left[i] = is_no_rank(&s->stacks.v[i]);
+		if (!left[i])
+			give_stack(s, i);
+	}
+	for (uint32_t i = 0; i < s->stacks.n; i++) {
+		uint32_t row = s->stacks.v[i].row;
+
+		if (left[i] && (row == NO_ID ? !s->ranks.n : s->ranks.v[row].stack == NO_ID))
+			give_stack(s, i);
 	}
 }
 

@@ -438,6 +438,41 @@ static void stacks_of_pipeline(struct hang *h)
 			*vec_push(&b->victims) = row;
 }
 
+/* Another thread of the process may be in the collective for which the main one waits. */
+static bool collective_elsewhere(const struct hang *h, uint32_t row)
+{
+	const struct scene_stack *k = &h->s->stacks.v[h->s->ranks.v[row].stack];
+	const struct process_stack *p = &k->of->stacks.v[k->process];
+
+	for (uint32_t i = 0; i < p->n_threads; i++) {
+		const struct thread_stack *t = &k->of->threads.v[p->thread + i];
+		struct doing_found f = doing_of(
+		    &k->of->names, t->n_frames ? &k->of->frames.v[t->frame] : NULL, t->n_frames);
+
+		if (f.doing == DOING_COLLECTIVE || f.doing == DOING_GPU_WAIT)
+			return true;
+	}
+	return false;
+}
+
+/* All wait in collectives but for one, whose lock, queue or socket says nothing by itself. */
+static bool stacks_locked(struct hang *h, size_t waiting)
+{
+	uint32_t locked = NO_ID;
+	size_t n = 0;
+
+	for (uint32_t row = 0; row < h->s->ranks.n; row++)
+		if (h->look[row].has_stack && h->look[row].doing.doing == DOING_LOCK) {
+			locked = row;
+			n++;
+		}
+	if (n != 1 || waiting < 2 || waiting + n != h->n_stacks || collective_elsewhere(h, locked))
+		return false;
+	stacks_busy(h, 0);
+	*vec_push(&h->breaches.v[h->breaches.n - 1].culprits) = locked;
+	return true;
+}
+
 void breach_of_stacks(struct hang *h)
 {
 	_cleanup_free_ uint64_t *keys = xcalloc(h->s->ranks.n + 1, sizeof(*keys));
@@ -456,6 +491,8 @@ void breach_of_stacks(struct hang *h)
 		return; /* where they wait is known, and stacks name nobody else */
 	if (working > waiting)
 		return; /* most compute: one moment of a job that runs */
+	if (!busy && stacks_locked(h, waiting))
+		return;
 	if (waiting && busy && busy <= waiting) {
 		stacks_busy(h, waiting);
 	} else if (waiting && !busy && pairs == waiting) {

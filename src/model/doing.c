@@ -47,6 +47,11 @@ const char *doing_name(enum doing d)
 
 /* --- does a row know a frame? --- */
 
+static bool row_tells(const struct doing_row *r)
+{
+	return r->kind == ROW_TELLS || r->kind == ROW_READS;
+}
+
 /* "x", "x*", "*x", "*x*"; one star more may stand inside. */
 static bool glob(const char *pattern, const char *s)
 {
@@ -216,7 +221,7 @@ static void found_outer(struct doing_found *f, const struct doing_row *r, const 
 {
 	enum comm_op op;
 
-	if (r->kind != ROW_TELLS || r->doing == DOING_BACKWARD)
+	if (!row_tells(r) || r->doing == DOING_BACKWARD)
 		return;
 	if (r->doing == DOING_COLLECTIVE && f->doing == DOING_COLLECTIVE) {
 		op = r->op ? r->op : op_named(function);
@@ -236,7 +241,7 @@ struct doing_found doing_of(const struct intern *names, const struct frame *fram
 	struct frame first = no_frame; /* the innermost Python frame that no row knows */
 	const struct doing_row *wait = NULL, *r;
 	struct frame wait_frame = no_frame;
-	bool in_model = false;
+	bool in_model = false, waits_in_python = false;
 	size_t at;
 
 	n = own_frames(names, frames, n);
@@ -253,9 +258,12 @@ struct doing_found doing_of(const struct intern *names, const struct frame *fram
 
 		r = python ? find_row(&doing_python, function, file)
 			   : find_row(&doing_native, function, file);
+		if (r && r->kind == ROW_READS && waits_in_python)
+			r = NULL;
+		waits_in_python |= python && r && r->kind == ROW_WAITS;
 		in_model |= python && calls_module(function, file);
 		if (python && f.caller.function == NO_ID && !is_library(file) &&
-		    (!r || r->kind == ROW_TELLS))
+		    (!r || row_tells(r)))
 			f.caller = frames[i];
 		if (!r) {
 			if (python && first.function == NO_ID)
@@ -264,7 +272,7 @@ struct doing_found doing_of(const struct intern *names, const struct frame *fram
 		}
 		if (f.doing != DOING_UNKNOWN) {
 			found_outer(&f, r, function);
-		} else if (r->kind == ROW_TELLS) {
+		} else if (row_tells(r)) {
 			found_row(&f, r, &frames[i], function);
 		} else if (r->kind == ROW_WAITS && !wait) {
 			wait = r;

@@ -17,6 +17,10 @@
 	{                                                                                          \
 		f, p, d, ROW_TELLS, COMM_NONE, w                                                   \
 	}
+#define READS(f, w)                                                                                \
+	{                                                                                          \
+		f, NULL, DOING_GPU_WAIT, ROW_READS, COMM_NONE, w                                   \
+	}
 #define COLLECTIVE(f, p, o)                                                                        \
 	{                                                                                          \
 		f, p, DOING_COLLECTIVE, ROW_TELLS, o, NULL                                         \
@@ -129,13 +133,12 @@ static const struct doing_row python_rows[] = {
 	TELLS("_maybe_opt_step", "grad_scaler.py", DOING_GPU_WAIT),
 	TELLS("block_until_ready", NULL, DOING_GPU_WAIT),
 	/* These read a number from the GPU, which no Python frame shows. */
-	TELLS("*clip_grad_norm*", NULL, DOING_GPU_WAIT),
-	SAYS("log_metrics", NULL, DOING_GPU_WAIT, "waiting for a value from its GPU, to log it"),
-	SAYS("log_loss*", NULL, DOING_GPU_WAIT, "waiting for a value from its GPU, to log it"),
-	SAYS("training_log", NULL, DOING_GPU_WAIT, "waiting for a value from its GPU, to log it"),
-	SAYS("_maybe_log*", NULL, DOING_GPU_WAIT, "waiting for a value from its GPU, to log it"),
-	SAYS("*aggregate_logging*", NULL, DOING_GPU_WAIT,
-	     "waiting for a value from its GPU, to log it"),
+	READS("*clip_grad_norm*", NULL),
+	READS("log_metrics", "waiting for a value from its GPU, to log it"),
+	READS("log_loss*", "waiting for a value from its GPU, to log it"),
+	READS("training_log", "waiting for a value from its GPU, to log it"),
+	READS("_maybe_log*", "waiting for a value from its GPU, to log it"),
+	READS("*aggregate_logging*", "waiting for a value from its GPU, to log it"),
 
 	/* checkpoints */
 	TELLS("*save", "torch/serialization.py", DOING_CHECKPOINT),

@@ -5,6 +5,7 @@
 
 enum doing_row_kind {
 	ROW_TELLS, /* this is what the thread is doing */
+	ROW_READS, /* the same, by what no Python frame shows: not if it waits in one further in */
 	ROW_WAITS, /* a generic wait: what it waits for stands further out */
 	ROW_SKIPS, /* a wrapper: says nothing */
 };
