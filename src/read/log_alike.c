@@ -116,7 +116,7 @@ void log_alike_progress(struct log *g, const struct log_line *l, const struct pr
 	size_t len = (size_t)(l->eol - l->start);
 	struct log_progress_shape p;
 
-	if (g->each || !fits(len) || !log_progress_shape(g, l, f, &p))
+	if (g->each || l->told || !fits(len) || !log_progress_shape(g, l, f, &p))
 		return;
 	memcpy(shape_begin(g, l->start, len, SHAPE_PROGRESS, sizeof(p))->kept, &p, sizeof(p));
 }
