@@ -67,6 +67,14 @@ class Nsys(unittest.TestCase):
     def test_without_ranges_the_file_is_one_window(self):
         self.check_slow(1, 1, '--slow', '1', '--ranges', 'none', change=['DROP TABLE NVTX_EVENTS'])
 
+    def test_the_range_that_is_asked_for_is_the_step(self):
+        self.make('--ranges', 'named')
+        for name, n, said in ((None, 1, ''), ('batch', 6, ''), ('batch@trainer', 6, ''), ('batch 3', 6, ''), ('part c', 6, ''), ('batc', 1, 'called batc '),
+                              ('batch@NCCL', 1, 'called batch@NCCL '), ('@', 1, 'called @ '), ('', 1, 'called ')):
+            status, doc, stderr = self.told(*([] if name is None else ['--step-range', name, self.folder.name]))
+            self.assertEqual({len(r['steps']) for r in doc['ranks']}, {n}, name)
+            self.assertEqual((status, said in stderr, stderr.count('\n')), (0, True, 1 if said else 0), (name, stderr))
+
     def test_one_process_with_several_gpus(self):
         self.check_slow(3, 6, '--slow', '3', change=[
             'UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET globalPid = 16777216000',

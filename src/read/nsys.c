@@ -20,6 +20,7 @@
 #define COPY_BLOCK	((size_t)1 << 20)
 #define PUSH_POP_RANGE	59 /* values of NVTX_EVENTS.eventType */
 #define START_END_RANGE 60
+#define DOMAIN_CREATED	75
 
 struct unpacked {
 	uint8_t *bytes;
@@ -186,6 +187,22 @@ static size_t name_length(const char *text, size_t len)
 	return MIN(len, (size_t)NAME_BYTES_MAX);
 }
 
+static uint16_t domain_of(const struct sqlite_value *v)
+{
+	return (uint16_t)MIN(unsigned_of(v), (uint64_t)NSYS_DOMAINS_MAX);
+}
+
+static void take_domain(struct nsys *n, const struct sqlite_value *v, const char *text, size_t len)
+{
+	if (n->domains.n == NSYS_DOMAINS_MAX || domain_of(&v[6]) == NSYS_DOMAINS_MAX)
+		return;
+	*vec_push(&n->domains) = (struct nsys_domain){
+		.process = process_of(&v[3]),
+		.name = intern(&n->names, text, MIN(len, (size_t)NAME_BYTES_MAX)),
+		.id = domain_of(&v[6]),
+	};
+}
+
 static int take_range(void *user, const struct sqlite_value *v)
 {
 	struct nsys *n = user;
@@ -194,6 +211,8 @@ static int take_range(void *user, const struct sqlite_value *v)
 	const char *text = v[4].kind == SQLITE_TEXTS ? v[4].text : intern_get(&n->names, id);
 	size_t len = v[4].kind == SQLITE_TEXTS ? v[4].len : intern_len(&n->names, id);
 
+	if (v[2].kind == SQLITE_NUMBER && v[2].number == DOMAIN_CREATED && text && len)
+		take_domain(n, v, text, len);
 	if (v[2].kind == SQLITE_NUMBER && v[2].number != PUSH_POP_RANGE &&
 	    v[2].number != START_END_RANGE)
 		return 0; /* marks, categories, domains */
@@ -203,6 +222,7 @@ static int take_range(void *user, const struct sqlite_value *v)
 		return 0;
 	r.thread = unsigned_of(&v[3]);
 	r.process = process_of(&v[3]);
+	r.domain = domain_of(&v[6]);
 	len = name_length(text, len);
 	if (memmem(text, len, "::", 2))
 		r.kind = EVENT_OP;
@@ -305,7 +325,8 @@ static const struct {
 	  COLUMNS("start", "end", "globalTid", "correlationId", "nameId"), take_call },
 	{ "CUPTI_ACTIVITY_KIND_DRIVER",
 	  COLUMNS("start", "end", "globalTid", "correlationId", "nameId"), take_call },
-	{ "NVTX_EVENTS", COLUMNS("start", "end", "eventType", "globalTid", "text", "textId"),
+	{ "NVTX_EVENTS",
+	  COLUMNS("start", "end", "eventType", "globalTid", "text", "textId", "domainId"),
 	  take_range },
 };
 
@@ -383,10 +404,16 @@ static void say_losses(const struct nsys *n, const struct error *damage, struct 
 			  "%" PRIu64
 			  " rows beyond what is kept of one recording (%u) were left out",
 			  n->beyond, NSYS_ROWS_MAX);
+	else if (n->without_range)
+		error_set(reterr, 0,
+			  "no NVTX range that repeats is called %s on %s: steps as without "
+			  "--step-range",
+			  n->step_range,
+			  n->without_range == n->units.n ? "any GPU" : "some of its GPUs");
 }
 
-int nsys_read(struct input *in, const char *path, bool plain, struct nsys **ret,
-	      struct read_stats *stats, struct error *reterr)
+int nsys_read(struct input *in, const char *path, bool plain, const char *step_range,
+	      struct nsys **ret, struct read_stats *stats, struct error *reterr)
 {
 	struct nsys *n = xcalloc(1, sizeof(*n));
 	struct error damage = { "" };
@@ -394,7 +421,11 @@ int nsys_read(struct input *in, const char *path, bool plain, struct nsys **ret,
 	struct unpacked u = { 0 };
 	int r;
 
-	*n = (struct nsys){ .host = NO_ID, .rank = -1, .world_size = -1, .stats = stats };
+	*n = (struct nsys){ .host = NO_ID,
+			    .rank = -1,
+			    .world_size = -1,
+			    .step_range = step_range,
+			    .stats = stats };
 	r = open_export(in, path, plain, &u, &f, stats, &damage);
 	if (r < 0)
 		error_set(reterr, r, "%s", damage.text);
@@ -422,6 +453,7 @@ int nsys_read(struct input *in, const char *path, bool plain, struct nsys **ret,
 					    "(nsys profile --trace=cuda,nvtx records them)");
 	}
 	n->stats = NULL;
+	n->step_range = NULL;
 	if (r < 0)
 		n = nsys_free(n);
 	*ret = n;
@@ -443,6 +475,7 @@ struct nsys *nsys_free(struct nsys *n)
 	free(n->units.v);
 	free(n->marks.v);
 	free(n->gpus.v);
+	free(n->domains.v);
 	free(n);
 	return NULL;
 }

@@ -8,14 +8,16 @@
 #define NSYS_ROWS_MAX	 (1u << 24) /* of all tables, 64 bytes each; more are counted as lost */
 #define NSYS_STRINGS_MAX (1u << 22)
 #define NSYS_UNITS_MAX	 1024u
+#define NSYS_DOMAINS_MAX 1024u
 
 struct nsys_row {
 	int64_t start, end;
 	uint64_t correlation, bytes;
 	uint64_t process, thread; /* thread: stream of GPU work */
 	uint32_t name, device;
-	uint32_t unit; /* NO_ID: of none */
-	uint8_t kind;  /* enum event_kind */
+	uint32_t unit;	 /* NO_ID: of none */
+	uint8_t kind;	 /* enum event_kind */
+	uint16_t domain; /* of NVTX; NSYS_DOMAINS_MAX: one of many, or none known */
 };
 
 /* A process's GPU: what is taken for a rank. */
@@ -34,6 +36,11 @@ struct nsys_string {
 	int64_t id;
 	uint32_t name;
 };
+struct nsys_domain {
+	uint64_t process;
+	uint32_t name;
+	uint16_t id;
+};
 struct nsys_gpu {
 	int64_t id;
 	uint32_t name;
@@ -46,6 +53,9 @@ struct nsys {
 	VEC(struct nsys_unit) units;	 /* by process and device */
 	VEC(struct nsys_mark) marks;
 	VEC(struct nsys_gpu) gpus;
+	VEC(struct nsys_domain) domains;
+	const char *step_range; /* as asked for; NULL */
+	uint32_t without_range; /* units that have none of that name */
 	uint32_t host;
 	int64_t rank, world_size; /* as the environment of the only process says; -1 */
 	int64_t base_ns;

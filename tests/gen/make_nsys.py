@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes recordings as Nsight Systems exports them to SQLite, of a small data-parallel job with a known slow GPU.
 
-Usage: make_nsys.py --out DIR [--seed N] [--gpus N] [--files N] [--steps N] [--slow N] [--factor X] [--ranges step|loop|ops|none]
+Usage: make_nsys.py --out DIR [--seed N] [--gpus N] [--files N] [--steps N] [--slow N] [--factor X] [--ranges step|loop|named|ops|none]
                     [--schema new|old]
 
 --files: machines, a file each; --gpus: GPUs of each, a process each. --slow: the GPU, counted over all files, that computes
-slower (-1: none). --ranges: what NVTX shows: a range a step, the parts of a step only, operators only, or nothing.
+slower (-1: none). --ranges: what NVTX shows: a range a step, the parts of a step only, ranges of
+a domain "trainer" called "batch 7" around a dozen parts, all in one "epoch", operators only, or nothing.
 """
 import argparse
 import os
@@ -94,6 +95,9 @@ def write(a):
             r.put('TARGET_INFO_GPU', 0, i, 'NVIDIA H100 80GB HBM3')
             pid = (1000 + i) << 24
             thread = pid | 1000 + i
+            if a.ranges == 'named':
+                r.put('NVTX_EVENTS', 0, None, 75, 'trainer', thread, None, 3)
+                r.put('NVTX_EVENTS', 0, steps[-1][3][i] + 10**6, 59, 'epoch', thread, None, 0)
             for number, rows, begin, ends in steps:
                 g = f * a.gpus + i
                 for name, start, end, launched in rows[g]:
@@ -102,12 +106,13 @@ def write(a):
                     r.put('CUPTI_ACTIVITY_KIND_KERNEL', start, end, i, 1, stream, correlation, pid, r.text(name), r.text(name.split('(')[0].split('<')[0]))
                     r.put('CUPTI_ACTIVITY_KIND_RUNTIME', launched, launched + 5000, 0, thread, correlation, r.text('cudaLaunchKernel_v7000'), 0)
                 spans = {'step': [(f'step {number}', 0, 1)], 'loop': [('forward', 0, .4), ('backward', .4, .9), ('optimizer', .9, 1)],
-                         'ops': [(f'aten::add, op_id = {k}', k / 20, (k + 1) / 20) for k in range(20)], 'none': []}[a.ranges]
+                         'ops': [(f'aten::add, op_id = {k}', k / 20, (k + 1) / 20) for k in range(20)], 'none': [],
+                         'named': [(f'part {"abcdefghijkl"[k]}', k / 12, (k + 1) / 12) for k in range(12)] + [(f'batch {number}', 0, 1)]}[a.ranges]
                 whole = ends[g] - begin[g]
                 for k, (name, x, y) in enumerate(spans):
                     start, end = begin[g] - 40_000 + int(x * whole), begin[g] - 40_000 + int(y * whole)
                     own = k % 2 == 0
-                    r.put('NVTX_EVENTS', start, end, 59, name if own else None, thread, None if own else r.text(name), 0)
+                    r.put('NVTX_EVENTS', start, end, 59, name if own else None, thread, None if own else r.text(name), 3 if name.startswith('batch') else 0)
         if a.schema == 'old':  # what some versions lack
             r.db.execute('DROP TABLE TARGET_INFO_GPU')
             r.db.execute('DROP TABLE META_DATA_CAPTURE')
@@ -121,7 +126,7 @@ def main(argv=None):
     for name, value in (('seed', 1), ('gpus', 4), ('files', 1), ('steps', 6), ('slow', -1)):
         p.add_argument('--' + name, type=int, default=value)
     p.add_argument('--factor', type=float, default=1.5)
-    p.add_argument('--ranges', default='step', choices=('step', 'loop', 'ops', 'none'))
+    p.add_argument('--ranges', default='step', choices=('step', 'loop', 'named', 'ops', 'none'))
     p.add_argument('--schema', default='new', choices=('new', 'old'))
     write(p.parse_args(argv))
 
