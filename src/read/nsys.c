@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "read/sqlite_file.h"
 #include "read/survey.h"
 
 #define TIME_MAX_NS	((int64_t)1 << 60)
@@ -227,6 +226,8 @@ static int take_range(void *user, const struct sqlite_value *v)
 	if (memmem(text, len, "::", 2))
 		r.kind = EVENT_OP;
 	r.name = intern(&n->names, text, len);
+	if (v[7].kind == SQLITE_NO_NUMBER && v[7].text)
+		nsys_take_payload(n, &r, v[7].text, v[7].len);
 	keep(n, &r);
 	return 0;
 }
@@ -325,8 +326,11 @@ static const struct {
 	  COLUMNS("start", "end", "globalTid", "correlationId", "nameId"), take_call },
 	{ "CUPTI_ACTIVITY_KIND_DRIVER",
 	  COLUMNS("start", "end", "globalTid", "correlationId", "nameId"), take_call },
+	{ "NVTX_PAYLOAD_SCHEMA_ENTRIES", COLUMNS("schemaId", "type", "name", "offset"),
+	  nsys_take_field },
 	{ "NVTX_EVENTS",
-	  COLUMNS("start", "end", "eventType", "globalTid", "text", "textId", "domainId"),
+	  COLUMNS("start", "end", "eventType", "globalTid", "text", "textId", "domainId",
+		  "binaryData"),
 	  take_range },
 };
 
@@ -440,6 +444,7 @@ int nsys_read(struct input *in, const char *path, bool plain, const char *step_r
 	free(u.bytes);
 	if (r >= 0) {
 		nsys_settle_units(n);
+		nsys_settle_nccl(n);
 		nsys_settle_steps(n);
 		stats->skipped[SKIP_TOO_LONG] += n->beyond;
 		say_losses(n, &damage, reterr);
@@ -476,6 +481,8 @@ struct nsys *nsys_free(struct nsys *n)
 	free(n->marks.v);
 	free(n->gpus.v);
 	free(n->domains.v);
+	free(n->fields.v);
+	free(n->comms.v);
 	free(n);
 	return NULL;
 }
@@ -516,6 +523,12 @@ static int give_row(struct giver *g, const struct nsys_row *r)
 		comm.op = comm_op_of_kernel(intern_get(&g->n->names, r->name),
 					    intern_len(&g->n->names, r->name));
 		e.comm = comm.op == COMM_NONE ? NULL : &comm;
+	}
+	if (nsys_nccl_args(g->n, r, g->sink->names, &comm)) {
+		e.name = intern_str(g->sink->names, "record_param_comms");
+		e.correlation = e.bytes = 0;
+		e.device = 0;
+		e.comm = &comm;
 	}
 	return g->sink->event(g->sink->user, &e);
 }
@@ -567,7 +580,8 @@ int nsys_give(struct nsys *n, uint32_t rank, struct trace_sink *sink)
 	/* GPU work first: then it is known that the host's operators say no more. */
 	for (int gpu = 1; gpu >= 0; gpu--)
 		for (size_t i = 0; i < u->n_rows && r >= 0; i++)
-			if (nsys_on_gpu(&n->rows.v[u->first_row + i]) == gpu)
+			if (nsys_on_gpu(&n->rows.v[u->first_row + i]) == gpu &&
+			    n->rows.v[u->first_row + i].nccl != NSYS_NCCL_JOINED)
 				r = give_row(&g, &n->rows.v[u->first_row + i]);
 	if (r >= 0)
 		r = sink->meta(sink->user, &meta);

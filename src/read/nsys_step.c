@@ -91,7 +91,7 @@ static void gather(const struct nsys *n, uint32_t unit, struct intern *kinds, st
 		uint64_t number;
 		size_t len;
 
-		if (r->kind != EVENT_ANNOTATION || r->end <= r->start)
+		if (r->kind != EVENT_ANNOTATION || r->nccl || r->end <= r->start)
 			continue;
 		len = kind_of(intern_get(&n->names, r->name), kind, &number);
 		*vec_push(ret) = (struct span_of_name){ r->start, r->end, number,
