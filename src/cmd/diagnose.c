@@ -28,7 +28,7 @@ static const struct option_row diagnose_options[] = {
 	  "list every rank in the JSON, not the suspects and a few peers" },
 	{ "steps", 's', OPTION_STEPS, FIELD(steps), "A-B", "look at these steps only" },
 	{ "step-range", 0, OPTION_TEXT, FIELD(step_range), "NAME",
-	  "NVTX range that is a step in Nsight recordings: NAME or NAME@DOMAIN" },
+	  "the NVTX range that is a step in Nsight recordings: NAME or NAME@DOMAIN" },
 	{ "min-impact", 'm', OPTION_PCT, FIELD(min_impact), "PCT",
 	  "smallest slowdown that is a finding, in percent (default 5)" },
 	{ "events", 'e', OPTION_PATH, FIELD(events), "FILE",

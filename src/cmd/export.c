@@ -22,7 +22,7 @@ static const struct option_row export_options[] = {
 	{ "steps", 's', OPTION_PATH, offsetof(struct export_args, steps), "DIR",
 	  "write step records (.lks) into this folder" },
 	{ "step-range", 0, OPTION_TEXT, offsetof(struct export_args, step_range), "NAME",
-	  "NVTX range that is a step in Nsight recordings: NAME or NAME@DOMAIN" },
+	  "the NVTX range that is a step in Nsight recordings: NAME or NAME@DOMAIN" },
 	{ "ranks", 'r', OPTION_RANKS, offsetof(struct export_args, ranks), "LIST",
 	  "of these ranks only: 0-7,9" },
 	{ 0 },
