@@ -3,9 +3,9 @@
 
 declare -gA _lockstep_options=(
 	[collect]="--help --out --redact"
-	[diagnose]="--all-ranks --events --help --json --layout --min-impact --ranks --steps"
+	[diagnose]="--all-ranks --events --help --json --layout --min-impact --ranks --step-range --steps"
 	[explain]="--help"
-	[export]="--help --ranks --steps"
+	[export]="--help --ranks --step-range --steps"
 	[sim]="--all-reduce --as --dialect --evaluate --fault --format --gpus-per-node --help --interleave --layers --layout --list-faults --micro-batches --out --ranks --ring --seed --step-ms --steps --timeout --timing --trace-steps --without"
 )
 
