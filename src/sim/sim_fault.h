@@ -59,6 +59,7 @@ struct sim_fault {
 	int group;     /* enum sim_group; -1: the first that there is */
 	int64_t fewer; /* steps that it leaves early */
 	bool launcher; /* it notices the dead, and ends their nodes */
+	int64_t run;   /* of a job that is started again, in which alone it acts; -1: any */
 };
 
 struct sim_faults {
@@ -85,5 +86,13 @@ enum cause sim_fault_cause(const struct sim_fault *f);
 int64_t sim_fault_step(const struct sim_fault *f, uint32_t steps);
 /* What durations are multiplied by in this step. */
 double sim_fault_factor(const struct sim_fault *f, int64_t step);
-/* Does the fault act in this step? */
-bool sim_fault_on(const struct sim_fault *f, int64_t step);
+/*
+ * Does the fault act in this step? latest: the furthest that the job has come, itself included. A
+ * fault begins when its first step is come to, and ends when its last one was done, whatever steps
+ * are done again after a restart.
+ */
+bool sim_fault_on(const struct sim_fault *f, int64_t step, int64_t latest, uint32_t run);
+bool sim_fault_reaches(const struct sim_fault *f, int64_t latest, uint32_t run);
+/* A number of a key=value between two bounds. */
+bool sim_number_in(const char *value, double low, double high, double *ret);
+bool sim_whole_in(const char *value, int64_t low, int64_t high, int64_t *ret);
