@@ -120,8 +120,8 @@ struct outage {
 struct truth {
 	struct twin *twins;
 	VEC(struct outage) outages;
-	VEC(double) walls; /* of this run's steps */
-	uint32_t run, from;	   /* from: its first step */
+	VEC(double) walls;  /* of this run's steps */
+	uint32_t run, from; /* from: its first step */
 	uint64_t number;
 	double end;
 	uint64_t steps;
@@ -174,11 +174,10 @@ static json_t *outages_json(const struct sim_options *options, const struct trut
 		const struct outage *o = &t->outages.v[i];
 		const struct sim_restart *r = &options->restarts.v[i];
 		_cleanup_free_ char *late = ranges_format(r->late, r->n_late);
-		json_t *one =
-		    json_pack("{s:I, s:I, s:I, s:I, s:f, s:f}", "at", (json_int_t)r->at, "last",
-			      (json_int_t)o->last, "first", (json_int_t)o->first, "steps_again",
-			      (json_int_t)o->again, "ms_again", o->again_ns / 1e6, "ms_down",
-			      o->down_ns / 1e6);
+		json_t *one = json_pack("{s:I, s:I, s:I, s:I, s:f, s:f}", "at", (json_int_t)r->at,
+					"last", (json_int_t)o->last, "first", (json_int_t)o->first,
+					"steps_again", (json_int_t)o->again, "ms_again",
+					o->again_ns / 1e6, "ms_down", o->down_ns / 1e6);
 
 		if (r->n_late)
 			json_object_set_new(one, "late", json_string(late));
@@ -296,7 +295,8 @@ static int write_truth(const char *folder, const struct sim_args *args,
 	int r;
 
 	for (size_t i = 0; i < options->faults.n; i++) {
-		json_array_append_new(list, fault_json(options, &options->faults.v[i], &t->twins[i]));
+		json_array_append_new(list,
+				      fault_json(options, &options->faults.v[i], &t->twins[i]));
 		if (dumps)
 			json_object_set_new(json_array_get(list, i), "struck",
 					    json_boolean(sim_struck(sim, i)));

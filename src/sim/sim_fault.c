@@ -282,7 +282,8 @@ bool sim_fault_on(const struct sim_fault *f, int64_t step, int64_t latest, uint3
 {
 	int64_t since = (step - f->from) % f->every;
 
-	return sim_fault_reaches(f, latest, run) && (since < 0 ? since + f->every : since) < f->last;
+	return sim_fault_reaches(f, latest, run) &&
+	       (since < 0 ? since + f->every : since) < f->last;
 }
 
 bool sim_fault_hangs(const struct sim_fault *f)

@@ -73,11 +73,11 @@ struct sim {
 	uint32_t *stack;
 	uint32_t n_stack;
 	uint32_t step;
-	uint32_t latest;	    /* the furthest it has come, in any run */
-	uint32_t run;		    /* from 0; each restart begins one */
-	uint32_t run_from;	    /* its first step */
-	uint32_t renumber;	    /* is step 0 of it */
-	float *lengths; /* [replica * micro_batches + micro] of this step */
+	uint32_t latest;   /* the furthest it has come, in any run */
+	uint32_t run;	   /* from 0; each restart begins one */
+	uint32_t run_from; /* its first step */
+	uint32_t renumber; /* is step 0 of it */
+	float *lengths;	   /* [replica * micro_batches + micro] of this step */
 	uint32_t *replica_of;
 	bool spans[SIM_GROUPS]; /* groups of a kind reach over several nodes */
 	const struct sim_fault **active;

@@ -218,8 +218,8 @@ static void end_trace(struct sim_trace *tr)
 	if (!tr->f)
 		return;
 	fprintf(tr->f,
-		"\n], \"traceName\": \"rank%" PRIu32
-		".json\", \"baseTimeNanoseconds\": %" PRId64 "}\n",
+		"\n], \"traceName\": \"rank%" PRIu32 ".json\", \"baseTimeNanoseconds\": %" PRId64
+		"}\n",
 		tr->rank, SIM_EPOCH_NS - (int64_t)BEFORE_NS);
 	bad = ferror(tr->f) != 0;
 	bad |= fclose(tr->f) != 0;

@@ -270,10 +270,8 @@ static void put_colls(struct sim *s, uint32_t rank, const struct sim_rank *r,
 
 		step->colls[step->n_colls++] = (struct step_coll){
 			.comm = op->row,
-			.seq =
-			    pair ? (int64_t)(since * plan->of_kind[SIM_PP] + op->place)
-				 : (int64_t)(since * plan->of_kind[op->group] +
-					     op->place),
+			.seq = pair ? (int64_t)(since * plan->of_kind[SIM_PP] + op->place)
+				    : (int64_t)(since * plan->of_kind[op->group] + op->place),
 			.bytes = op->bytes,
 			.peer =
 			    pair ? (int32_t)plan->rank_at[stage * plan->lanes + plan->lane_of[rank]]

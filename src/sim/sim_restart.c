@@ -10,7 +10,7 @@
 #include "base/ranges.h"
 #include "sim/sim_inside.h"
 
-#define SAVED_EVERY 10 /* steps, where from= does not say what the last save kept */
+#define SAVED_EVERY 10	/* steps, where from= does not say what the last save kept */
 #define SKEW_NS	    2e6 /* ranks begin a run within this */
 
 static bool take(struct sim_restart *r, const char *key, const char *value)
@@ -115,8 +115,8 @@ void sim_restart_due(struct sim *s)
 	for (uint32_t i = 0; i < s->plan.world; i++)
 		t = MAX(t, s->ranks[i].t);
 	for (uint32_t i = 0; i < s->plan.world; i++)
-		s->ranks[i].t = t + r->down_s * 1e9 +
-				SKEW_NS * sim_share(s->options.seed ^ 0x7275, i, s->run);
+		s->ranks[i].t =
+		    t + r->down_s * 1e9 + SKEW_NS * sim_share(s->options.seed ^ 0x7275, i, s->run);
 	sim_trace_run(s);
 }
 

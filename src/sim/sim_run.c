@@ -241,8 +241,8 @@ static void complete(struct sim *s, uint32_t at, const struct sim_op *op)
 	if (op->kind == SIM_POST && op->place > 0) /* one after the other on their stream */
 		from = MAX(from, s->insts[at - 1].done);
 	if (op->with_tokens)
-		ns *=
-		    1 + s->options.routing * fabs(sim_normal(s->options.seed ^ 0x70, at, sim_moment(s)));
+		ns *= 1 + s->options.routing *
+			      fabs(sim_normal(s->options.seed ^ 0x70, at, sim_moment(s)));
 	ns *= 1 + 0.02 * sim_normal(s->options.seed ^ 0x6e, at, sim_moment(s));
 	if (inst->crowd > 0 && op->kind != SIM_POST)
 		ns += CROWDED * MIN((double)inst->crowd, ns);
