@@ -37,6 +37,7 @@ struct live_rank {
 	int64_t rank;
 	uint32_t unknown;
 	bool wanted, seen;
+	bool goes_on;		/* while it is not known whether the job was started again */
 	bool alone;		/* it counts anew, the others do not */
 	uint32_t run;		/* that its latest record is of */
 	uint64_t number, first; /* of its latest step; of the first one of its run */
@@ -45,9 +46,9 @@ struct live_rank {
 /* Ranks whose numbers fell, while it is not known whether the job was started again. */
 struct ahead {
 	VEC(struct waiting) steps; /* their records since */
-	uint32_t ranks;
-	int64_t before, after; /* they fell in between */
-	uint32_t opened;       /* steps that the others have begun since */
+	uint32_t ranks, on;	   /* on: that go on at that time with numbers that rise */
+	int64_t before, after;	   /* they fell in between */
+	uint32_t opened;	   /* steps that the others have begun since */
 };
 struct live {
 	struct input *in;
@@ -292,7 +293,8 @@ static int take_at(struct live *l, struct place at, struct span record)
 	return status;
 }
 
-/* No longer held: given to the run that has begun, or left out. */
+/* No longer held: what fell is given to the run that has begun, or left out; what did not is of
+   that run too, or of the one that goes on. */
 static int ahead_end(struct live *l, bool begins)
 {
 	struct ahead *a = &l->ahead;
@@ -302,21 +304,22 @@ static int ahead_end(struct live *l, bool begins)
 	for (size_t i = 0; i < l->ranks.n; i++) {
 		struct live_rank *r = &l->ranks.v[i];
 
-		if (begins && r->run == l->run)
-			r->alone = false;
-		else if (!begins && r->run > l->run)
-			r->alone = true;
-		r->run = MIN(r->run, l->run);
+		r->alone = begins ? r->alone && r->run != l->run && !r->goes_on
+				  : r->alone || r->run > l->run;
+		r->run = begins && r->goes_on ? l->run : MIN(r->run, l->run);
+		r->goes_on = false;
 	}
 	for (size_t i = 0; i < a->steps.n; i++) {
 		struct waiting *w = &a->steps.v[i];
 		struct span in = span_of(w->bytes.data, w->bytes.len);
+		bool fell = w->at.run == l->run + !begins;
 
+		w->at.run = l->run;
 		while (span_left(&in) && status >= 0) {
 			size_t len;
 			const char *p = span_string(&in, &len, SIZE_MAX);
 
-			if (begins)
+			if (begins || !fell)
 				status = take_at(l, w->at, span_of(p, len));
 			else
 				l->stats.alone++;
@@ -324,7 +327,7 @@ static int ahead_end(struct live *l, bool begins)
 		buf_done(&w->bytes);
 	}
 	a->steps.n = 0;
-	a->ranks = 0;
+	a->ranks = a->on = 0;
 	return status;
 }
 
@@ -338,7 +341,9 @@ static int hold(struct live *l, struct place at, struct span record)
 	if (i == a->steps.n)
 		*vec_push(&a->steps) = (struct waiting){ .at = at };
 	buf_put_string(&a->steps.v[i].bytes, (const char *)record.p, span_left(&record));
-	return 2 * (size_t)a->ranks > l->ranks.n ? ahead_end(l, true) : 0;
+	if (2 * (size_t)a->ranks > l->ranks.n)
+		return ahead_end(l, true);
+	return 2 * (size_t)a->on >= l->ranks.n ? ahead_end(l, false) : 0;
 }
 
 /* Its numbers fell: the rank was started again, and perhaps the job. */
@@ -428,7 +433,11 @@ static int take_bytes(void *user, uint64_t number, const uint8_t *bytes, size_t 
 		l->stats.alone++;
 		return 0;
 	}
-	if (at.run > l->run)
+	if (r && !r->goes_on && l->ahead.ranks && at.run == l->run && is_behind(l, head.start_ns)) {
+		r->goes_on = true;
+		l->ahead.on++;
+	}
+	if (at.run > l->run || (r && r->goes_on))
 		return hold(l, at, record);
 	status = take_at(l, at, record);
 	if (status >= 0 && l->ahead.ranks && l->ahead.opened > OPEN_STEPS)
