@@ -261,6 +261,8 @@ void write_tables(struct hang *h)
 		    "all GPUs run at full utilization and little power, as kernels do that wait, "
 		    "and no step came for long: the job stands still, and only dumps or stacks can "
 		    "tell for whom";
+	else if (h->r->verdict == VERDICT_INSUFFICIENT && words_of_lobby(h))
+		h->r->headline = words_of_lobby(h);
 	else if (h->r->verdict == VERDICT_INSUFFICIENT)
 		h->r->headline =
 		    h->s->n_dumps

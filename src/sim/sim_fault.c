@@ -73,6 +73,17 @@ const struct sim_fault_info sim_fault_infos[SIM_FAULT_KINDS] = {
 				NULL },
 	[SIM_PREEMPTED] = { "preempted", CAUSE_PREEMPTED,
 			    "the scheduler ends the job: from=", NULL },
+	[SIM_RENDEZVOUS] = { "rendezvous", CAUSE_RENDEZVOUS,
+			     "ranks do not come together at the start: ranks=, "
+			     "detail=never|socket|waits (never: they do not come, and the store "
+			     "times out; socket: they cannot reach it; waits: it has not yet timed "
+			     "out)",
+			     "never|socket|waits" },
+	[SIM_CONFIGURATION] = { "configuration", CAUSE_CONFIGURATION,
+				"ranks are started with settings that cannot work: ranks=, "
+				"detail=device|port|world-size (a GPU that is not there; rank 0's "
+				"port is in use; they count another number of ranks)",
+				"device|port|world-size" },
 };
 
 static const struct sim_fault defaults[SIM_FAULT_KINDS] = {
@@ -289,6 +300,11 @@ bool sim_fault_on(const struct sim_fault *f, int64_t step, int64_t latest, uint3
 bool sim_fault_hangs(const struct sim_fault *f)
 {
 	return f->kind >= SIM_UNEVEN || isinf(f->ms);
+}
+
+bool sim_fault_starts(const struct sim_fault *f)
+{
+	return f->kind == SIM_RENDEZVOUS || f->kind == SIM_CONFIGURATION;
 }
 
 enum cause sim_fault_cause(const struct sim_fault *f)
