@@ -10,13 +10,19 @@ struct sim_past {
 	uint64_t n;
 };
 
+/* When a step was, on rank 0. */
+struct sim_ended {
+	double begin, end;
+	uint32_t number, run;
+};
+
 struct sim_evidence {
 	struct sim_evidence_options o;
 	uint32_t *ranks; /* dumped */
 	size_t n_ranks;
-	struct sim_past *past; /* [n_ranks] */
-	uint32_t past_from;    /* the first step whose calls are kept */
-	VEC(double) ends;      /* of each step, of rank 0 */
+	struct sim_past *past;	    /* [n_ranks] */
+	uint32_t past_from;	    /* the first step whose calls are kept */
+	VEC(struct sim_ended) ends; /* the steps of rank 0 */
 	struct sim_hang *hang;
 	bool crashed;
 	const struct sim_fault *starts; /* with which the job never began; NULL */

@@ -90,31 +90,51 @@ static uint32_t world_of(const struct log *l, uint32_t rank)
 	return other ? 2 * l->s->plan.world : l->s->plan.world;
 }
 
-static void hello(struct log *l)
+static void hello(struct log *l, double t, uint32_t run)
 {
+	uint32_t later = (uint32_t)l->s->options.restarts.n - run; /* processes of other runs */
 	char stamp[48];
 
 	for (uint32_t r = 0; r < l->s->plan.world; r++)
 		if (sim_came(l->e, r))
-			say(l, -30e9 + r * 1e6,
+			say(l, t + r * 1e6,
 			    "%s - INFO - train - Process rank: %" PRIu32 ", world size: %" PRIu32
 			    ", local rank: %" PRIu32 ", host: node%05" PRIu32 ", pid: %" PRIu32,
-			    iso(-30e9, stamp), r, world_of(l, r), r % l->s->options.gpus_per_node,
-			    host_of(l, r), SIM_PID(r));
+			    iso(t, stamp), r, world_of(l, r), r % l->s->options.gpus_per_node,
+			    host_of(l, r), SIM_PID(r) + 200000 * later);
+}
+
+/* The launcher starts all again; why it had to is not in the log. */
+static void started_again(struct log *l, double failed, double begin, uint32_t run)
+{
+	uint32_t left = (uint32_t)l->s->options.restarts.n - run;
+	char stamp[48];
+
+	say(l, failed + 2e9,
+	    "I%s 900 torch/distributed/elastic/agent/server/api.py:879] [default] Worker group "
+	    "FAILED. %" PRIu32 "/%zu attempts left; will restart worker group",
+	    sim_stamp(failed + 2e9, STAMP_GLOG, 6, stamp), left + 1, l->s->options.restarts.n);
+	hello(l, failed + (begin - failed) / 2, run);
 }
 
 static void steps(struct log *l)
 {
 	double before = 0;
+	uint32_t run = 0;
 	char stamp[48];
 
 	for (size_t i = 0; i < l->e->ends.n; i++) {
-		double t = l->e->ends.v[i],
-		       loss = 2 + 3 / (1 + (double)i / 50) +
-			      0.02 * sim_normal(l->s->options.seed ^ 0x6c6f, i, 0);
+		const struct sim_ended *at = &l->e->ends.v[i];
+		double t = at->end, loss = 2 + 3 / (1 + (double)i / 50) +
+					   0.02 * sim_normal(l->s->options.seed ^ 0x6c6f, i, 0);
 
-		say(l, t, "%s step %zu/%" PRIu32 " loss %.4f lr 0.0003 time %.3fs", iso(t, stamp),
-		    i + 1, l->s->options.steps, loss, (t - before) / 1e9);
+		if (at->run != run) {
+			run = at->run;
+			started_again(l, before, at->begin, run);
+			before = at->begin;
+		}
+		say(l, t, "%s step %" PRIu32 "/%" PRIu32 " loss %.4f lr 0.0003 time %.3fs",
+		    iso(t, stamp), at->number + 1, l->s->options.steps, loss, (t - before) / 1e9);
 		before = t;
 	}
 }
@@ -592,7 +612,7 @@ int sim_write_log(struct sim *s, struct error *reterr)
 	struct buf b = { 0 };
 	int r;
 
-	hello(&l);
+	hello(&l, -30e9, 0);
 	steps(&l);
 	if (l.e->starts) {
 		never_began(&l);
