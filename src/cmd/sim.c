@@ -96,7 +96,8 @@ static int list_faults(void)
 		       sim_fault_infos[k].words);
 	printf(
 	    "\nAll take from= and to=, the first and the last step in which they act; of one that "
-	    "is for ever\nthe job never goes on.\n");
+	    "is for ever\nthe job never goes on. run=N binds one to the N-th run of a job that is "
+	    "started again (--restart),\nfrom 0.\n");
 	return fflush(stdout) ? EXIT_CANNOT_TELL : EXIT_HEALTHY;
 }
 

@@ -558,6 +558,20 @@ static bool computes(int phase)
 	       phase == SIM_BACKWARD;
 }
 
+/* Of faults with which the job never begins. */
+static int check_start(const struct sim_fault *f, int64_t world, struct error *reterr)
+{
+	if (f->from)
+		return error_set(reterr, -EINVAL, "%s: such a job never begins: from= must be 0",
+				 sim_fault_infos[f->kind].name);
+	if (f->kind == SIM_CONFIGURATION && f->how == SIM_PORT && (f->n_ranks != 1 || f->ranks[0]))
+		return error_set(reterr, -EINVAL, "configuration: the port is rank 0's: ranks=0");
+	if ((int64_t)f->n_ranks >= world)
+		return error_set(reterr, -EINVAL, "%s: some ranks must be without it",
+				 sim_fault_infos[f->kind].name);
+	return 0;
+}
+
 static int check(const struct sim_options *o, struct error *reterr)
 {
 	int64_t world = layout_world(&o->layout),
@@ -606,17 +620,8 @@ static int check(const struct sim_options *o, struct error *reterr)
 					 "%s: the job has the steps 0 to %" PRIu32
 					 " only: it never acts",
 					 sim_fault_infos[f->kind].name, o->steps - 1);
-		if (sim_fault_starts(f) && f->from)
-			return error_set(reterr, -EINVAL,
-					 "%s: such a job never begins: from= must be 0",
-					 sim_fault_infos[f->kind].name);
-		if (f->kind == SIM_CONFIGURATION && f->how == SIM_PORT &&
-		    (f->n_ranks != 1 || f->ranks[0]))
-			return error_set(reterr, -EINVAL,
-					 "configuration: the port is rank 0's: ranks=0");
-		if (sim_fault_starts(f) && (int64_t)f->n_ranks >= world)
-			return error_set(reterr, -EINVAL, "%s: some ranks must be without it",
-					 sim_fault_infos[f->kind].name);
+		if (sim_fault_starts(f) && check_start(f, world, reterr) < 0)
+			return -EINVAL;
 		if (f->rail >= 0 && (uint32_t)f->rail >= o->gpus_per_node)
 			return error_set(reterr, -EINVAL,
 					 "comm-link: rail= must be one of 0 to %" PRIu32,
