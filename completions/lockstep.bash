@@ -6,7 +6,7 @@ declare -gA _lockstep_options=(
 	[diagnose]="--all-ranks --events --help --json --layout --min-impact --ranks --step-range --steps"
 	[explain]="--help"
 	[export]="--help --ranks --step-range --steps"
-	[sim]="--all-reduce --as --dialect --evaluate --fault --format --gpus-per-node --help --interleave --layers --layout --list-faults --micro-batches --out --ranks --ring --seed --step-ms --steps --timeout --timing --trace-steps --without"
+	[sim]="--all-reduce --as --dialect --evaluate --fault --format --gpus-per-node --help --interleave --layers --layout --list-faults --micro-batches --out --ranks --restart --ring --seed --step-ms --steps --timeout --timing --trace-steps --without"
 )
 
 _lockstep() {

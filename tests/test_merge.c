@@ -249,6 +249,50 @@ static void a_restart_is_another_run(void **state)
 	merge_free(m);
 }
 
+/* Taken up within the hour at a step that the run has had, but not at its first. */
+static void a_restart_from_a_checkpoint_is_the_same_job(void **state)
+{
+	struct merge *m = merge_new();
+	struct played p = { 0 };
+	const char *const *warnings;
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		add_at(m, i, "before", i, 10, 13, NOW);
+		add_at(m, 10 + i, "after", i, 12, 14, NOW + (int64_t)60 * 1000000000);
+	}
+	p.job = merge_job(m, NULL);
+	assert_int_equal(p.job->n_ranks, 2);
+	assert_int_equal(merge_run(m, play, &p, NULL), 0);
+	assert_string_equal(p.text, "10:0,1, 11:0,1, 12:0,1, 13:0,1, 12:0,1, 13:0,1, 14:0,1, ");
+	assert_int_equal(merge_warnings(m, &warnings), 0);
+	merge_free(m);
+}
+
+/* One of three is taken up again, the others go on: its steps are called like nobody's. */
+static void a_rank_that_counts_anew_alone_is_left_out_from_there_on(void **state)
+{
+	struct merge *m = merge_new();
+	struct played p = { 0 };
+	const char *const *warnings;
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		add_at(m, i, "before", i, 10, 13, NOW);
+		add_at(m, 10 + i, "after", i, i ? 14 : 11, i ? 16 : 13,
+		       NOW + (int64_t)60 * 1000000000);
+	}
+	p.job = merge_job(m, NULL);
+	assert_int_equal(merge_run(m, play, &p, NULL), 0);
+	assert_string_equal(p.text,
+			    "10:0,1,2, 11:0,1,2, 12:0,1,2, 13:0,1,2, 14:1,2, 15:1,2, 16:1,2, ");
+	assert_int_equal(merge_warnings(m, &warnings), 1);
+	assert_string_equal(warnings[0],
+			    "left out 3 steps of rank 0, which counts steps anew while "
+			    "the others go on");
+	merge_free(m);
+}
+
 static void groups_that_contradict_are_of_two_runs(void **state)
 {
 	struct merge *m = merge_new();
@@ -413,6 +457,8 @@ int main(void)
 		cmocka_unit_test(a_week_without_a_trace_ends_a_run),
 		cmocka_unit_test(a_trace_without_its_base_time_is_of_the_run),
 		cmocka_unit_test(a_restart_is_another_run),
+		cmocka_unit_test(a_restart_from_a_checkpoint_is_the_same_job),
+		cmocka_unit_test(a_rank_that_counts_anew_alone_is_left_out_from_there_on),
 		cmocka_unit_test(groups_that_contradict_are_of_two_runs),
 		cmocka_unit_test(doubled_ranks_are_settled_by_folder),
 		cmocka_unit_test(a_copy_is_left_out_without_a_rank_too),

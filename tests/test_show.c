@@ -150,7 +150,7 @@ static void fill_straggler(struct report *r, struct finding *f)
 	*vec_push(&f->culprits) = 7;
 	*vec_push(&f->propagation) =
 	    (struct propagation){ .at = "all_reduce", .victims = "0-6", .ms = 301.2 };
-	*vec_push(&f->windows) = (struct window){ 12, 40, -1, -1 };
+	*vec_push(&f->windows) = (struct window){ 12, 40, -1, -1, 0, false };
 	*vec_push(&f->evidence) = (struct evidence){ "compute of rank 7, median over steps 12-40",
 						     1060.12, 748.3, "ms", "trace" };
 	*vec_push(&f->evidence) = (struct evidence){ "rank 7 came last in 78 of 80 collectives",
@@ -301,7 +301,8 @@ static void fill_hang(struct report *r, struct finding *f)
 	};
 	*vec_push(&f->culprits) = 7;
 	*vec_push(&f->windows) =
-	    (struct window){ 12, 12, INT64_C(1764450593000000000), INT64_C(1764451313000000000) };
+	    (struct window){ 12, 12,   INT64_C(1764450593000000000), INT64_C(1764451313000000000),
+			     0,	 false };
 	*vec_push(&f->evidence) = (struct evidence){
 		"rank 7 is the only one that did not call all_reduce #17 of default_pg", NAN, NAN,
 		NULL, "dump"

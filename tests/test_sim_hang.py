@@ -229,6 +229,47 @@ class Hangs(unittest.TestCase):
                 self.make('job', 'host-stall ranks=2 ms=forever from=3', '--dialect', dialect, *options, layout=layout, steps=6)
                 self.assertEqual([f['culprits']['ranks'] for f in self.found('job')[1]][:1], [[2]], layout)
 
+    def test_jobs_that_never_begin(self):
+        """Who did not come, could not reach the store, or was started as of another job."""
+        node = list(range(8, 16))
+        for dialect in ('nccl', 'gloo'):
+            for fault, ranks, verdict in (
+                    ('rendezvous ranks=8-15', node, 'crashed'), ('rendezvous ranks=5', [5], 'crashed'), ('rendezvous ranks=8-15 detail=socket', node, 'crashed'),
+                    ('rendezvous ranks=9 detail=socket', [9], 'crashed'), ('rendezvous ranks=5 detail=waits', [5], 'hung'),
+                    ('configuration ranks=5', [5], 'crashed'), ('configuration ranks=8-15 detail=device', node, 'crashed'),
+                    ('configuration ranks=0 detail=port', [0], 'crashed'), ('configuration ranks=8-15 detail=world-size', node, 'crashed'),
+                    ('configuration ranks=3 detail=world-size', [3], 'crashed'), ('configuration ranks=0-7 detail=world-size', list(range(8)), 'crashed')):
+                self.check(fault, fault.split()[0], ranks, '--dialect', dialect, verdict=verdict)
+                self.assertFalse(list((self.out / 'job').glob('nccl_trace*')), fault)
+
+    def test_a_store_that_nobody_reaches_is_nobodys_but_its_own(self):
+        self.make('job', 'rendezvous ranks=0-7')
+        doc, faults = self.found('job')
+        self.assertEqual((doc['verdict'], [(f['cause'], f['culprits']['ranks']) for f in faults]), ('crashed', [('rendezvous', [])]))
+        self.assertIn('nobody could reach the store', faults[0]['summary'])
+
+    def test_of_a_machine_without_a_word_nothing_is_known_while_the_others_wait(self):
+        self.make('job', 'rendezvous ranks=8-15 detail=waits')
+        doc, faults = self.found('job')
+        self.assertEqual((doc['verdict'], faults), ('insufficient', []))
+        self.assertIn('wait for the group to be set up; of ranks 8-15', run('diagnose', str(self.out / 'job')).stdout.replace('\n      ', ' '))
+
+    def test_the_same_without_a_log_names_nobody_innocent(self):
+        for fault in ('rendezvous ranks=8-15', 'configuration ranks=5'):
+            self.make('job', fault, '--without', 'log')
+            self.assertEqual([f['culprits']['ranks'] for f in self.found('job')[1]], [], fault)
+
+    def test_a_hang_after_a_restart(self):
+        """Rings and numbers begin anew; the log has both runs."""
+        for fault, cause, rank in (('data-starved ranks=5 ms=forever from=15', 'data-starved', 5), ('collective-desync ranks=3 from=14', 'collective-desync', 3),
+                                   ('missing-rank ranks=9 from=14', 'missing-rank', 9)):
+            for restart in ('at=12 from=8', 'at=12 from=8 anew=1'):
+                truth = self.check(fault, cause, [rank], '--restart', restart, steps=20)
+                self.assertEqual([r['at'] for r in truth['restarts']], [12])
+                self.assertEqual(min(e['op_id'] for e in self.dump('job', 1)['entries']), 1)
+                log = (self.out / 'job/train.log').read_text()
+                self.assertEqual(log.count('will restart worker group'), 1)
+
     def test_clear_errors(self):
         out = ('--as', 'dumps', '--out', str(self.out / 'bad'))
         for argv, words in ((('--layout', 'dp=8', *out), 'no fault makes the job stand still'),

@@ -673,6 +673,13 @@ static void live_report(struct join *j)
 		complain("%s: left out %" PRIu64
 			 " records of ranks that joined after the first step",
 			 clean, stats.unknown);
+	if (stats.doubled)
+		complain("%s: left out %" PRIu64 " %s that a rank has twice", clean, stats.doubled,
+			 stats.doubled == 1 ? "step" : "steps");
+	if (stats.alone)
+		complain("%s: left out %" PRIu64
+			 " steps of ranks that count steps anew while the others go on",
+			 clean, stats.alone);
 }
 
 int join_steps(struct join *j, merge_step_fn fn, void *user, struct error *reterr)

@@ -5,6 +5,10 @@
  * Records wait as bytes, by the number of their step, in a window of three steps. When the third
  * begins the first is closed: which records it has does not depend on when it is given on, while
  * nothing comes, or at the latest when a fourth begins. One step is decoded at a time.
+ *
+ * A number that falls while the rank's time goes on is of another run. The job was started again
+ * when more than half of its ranks show that; until then what they bring is held. If the others go
+ * on instead, those few count anew alone, and are left out.
  */
 #include "cmd/live.h"
 #include "cmd/records.h"
@@ -18,16 +22,33 @@
 #define READ_BYTES 65536u /* what a pipe holds */
 #define IDLE_MS	   3	  /* a writer that is silent for longer works on its next step */
 
+/* Which step of which run of the job. */
+struct place {
+	uint32_t run;
+	uint64_t number;
+};
 /* Records of one step, each behind its length. */
 struct waiting {
-	uint64_t number;
+	struct place at;
 	struct buf bytes;
 };
 struct live_rank {
 	struct rank_stream stream; /* given to merge when the first step comes */
 	int64_t rank;
 	uint32_t unknown;
-	bool wanted;
+	bool wanted, seen;
+	bool goes_on;		/* while it is not known whether the job was started again */
+	bool alone;		/* it counts anew, the others do not */
+	uint32_t run;		/* that its latest record is of */
+	uint64_t number, first; /* of its latest step; of the first one of its run */
+	int64_t start, first_start;
+};
+/* Ranks whose numbers fell, while it is not known whether the job was started again. */
+struct ahead {
+	VEC(struct waiting) steps; /* their records since */
+	uint32_t ranks, on;	   /* on: that go on at that time with numbers that rise */
+	int64_t before, after;	   /* they fell in between */
+	uint32_t opened;	   /* steps that the others have begun since */
 };
 struct live {
 	struct input *in;
@@ -46,7 +67,9 @@ struct live {
 	VEC(struct waiting) open; /* n_open of them; the others lend their memory */
 	uint32_t n_open;
 	bool any_closed;
-	uint64_t last_closed; /* number: no more is taken for steps up to this one */
+	struct place last_closed; /* no more is taken for steps up to this one */
+	uint32_t run;		  /* of the job */
+	struct ahead ahead;
 	struct arena arena;
 	int status;	     /* of who takes the steps */
 	struct step **steps; /* [row] */
@@ -166,12 +189,29 @@ static void take_record(struct live *l, uint64_t number, struct span record)
 		return;
 	}
 	l->stats.steps++;
-	if (!l->ranks.v[rank].wanted || !merge_live_step(l->merge, rank, step) ||
-	    l->steps[step->rank_row])
+	if (!l->ranks.v[rank].wanted || !merge_live_step(l->merge, rank, step))
 		return;
+	if (l->steps[step->rank_row]) {
+		l->stats.doubled++;
+		return;
+	}
 	rename_step(l, step);
 	l->steps[step->rank_row] = step;
 	l->any = true;
+}
+
+static int place_order(struct place a, struct place b)
+{
+	if (a.run != b.run)
+		return a.run < b.run ? -1 : 1;
+	return a.number < b.number ? -1 : a.number > b.number;
+}
+
+static void close_to(struct live *l, struct place at)
+{
+	if (!l->any_closed || place_order(at, l->last_closed) > 0)
+		l->last_closed = at;
+	l->any_closed = true;
 }
 
 /* The lowest open step goes on. */
@@ -187,17 +227,18 @@ static int give(struct live *l)
 		size_t len;
 		const char *p = span_string(&in, &len, SIZE_MAX);
 
-		take_record(l, first.number, span_of(p, len));
+		take_record(l, first.at.number, span_of(p, len));
 	}
 	if (l->any) {
-		if (l->job->first_step < 0)
-			l->job->first_step = (int64_t)first.number;
-		l->job->last_step = (int64_t)first.number;
-		status = l->fn(l->user, first.number, l->steps);
+		int64_t number = (int64_t)first.at.number;
+
+		if (l->job->first_step < 0 || number < l->job->first_step)
+			l->job->first_step = number;
+		l->job->last_step = MAX(l->job->last_step, number);
+		status = l->fn(l->user, first.at.number, l->steps);
 	}
 	arena_reset(&l->arena);
-	l->any_closed = true;
-	l->last_closed = MAX(l->last_closed, first.number);
+	close_to(l, first.at);
 	l->n_open--;
 	memmove(l->open.v, l->open.v + 1, l->n_open * sizeof(*l->open.v));
 	first.bytes.len = 0;
@@ -207,17 +248,18 @@ static int give(struct live *l)
 
 /* The place of a step in the window, in order of numbers; NULL: it came too late. Before anybody
    takes the steps the window is as wide as the first piece that was read. */
-static struct waiting *open_step(struct live *l, uint64_t number, int *status)
+static struct waiting *open_step(struct live *l, struct place p, int *status)
 {
 	struct waiting one;
 	uint32_t at = 0;
 
-	if (l->any_closed && number <= l->last_closed)
+	if (l->any_closed && place_order(p, l->last_closed) <= 0)
 		return NULL;
-	while (at < l->n_open && l->open.v[at].number < number)
+	while (at < l->n_open && place_order(l->open.v[at].at, p) < 0)
 		at++;
-	if (at < l->n_open && l->open.v[at].number == number)
+	if (at < l->n_open && !place_order(l->open.v[at].at, p))
 		return &l->open.v[at];
+	l->ahead.opened++;
 	if (l->fn && l->n_open >= OPEN_STEPS) {
 		*status = give(l);
 		at--;
@@ -225,37 +267,181 @@ static struct waiting *open_step(struct live *l, uint64_t number, int *status)
 	if (l->n_open == l->open.n)
 		*vec_push(&l->open) = (struct waiting){ 0 };
 	one = l->open.v[l->n_open];
-	one.number = number;
+	one.at = p;
 	memmove(l->open.v + at + 1, l->open.v + at, (l->n_open - at) * sizeof(*l->open.v));
 	l->open.v[at] = one;
 	l->n_open++;
 	if (l->n_open >= OPEN_STEPS) {
-		l->any_closed = true;
-		l->last_closed = l->open.v[l->n_open - OPEN_STEPS].number;
-		if (number <= l->last_closed)
+		close_to(l, l->open.v[l->n_open - OPEN_STEPS].at);
+		if (place_order(p, l->last_closed) <= 0)
 			return NULL;
 	}
 	return &l->open.v[at];
+}
+
+/* --- runs --- */
+
+static int take_at(struct live *l, struct place at, struct span record)
+{
+	int status = 0;
+	struct waiting *w = open_step(l, at, &status);
+
+	if (w)
+		buf_put_string(&w->bytes, (const char *)record.p, span_left(&record));
+	else
+		l->stats.late++;
+	return status;
+}
+
+/* No longer held: what fell is given to the run that has begun, or left out; what did not is of
+   that run too, or of the one that goes on. */
+static int ahead_end(struct live *l, bool begins)
+{
+	struct ahead *a = &l->ahead;
+	int status = 0;
+
+	l->run += begins;
+	for (size_t i = 0; i < l->ranks.n; i++) {
+		struct live_rank *r = &l->ranks.v[i];
+
+		r->alone = begins ? r->alone && r->run != l->run && !r->goes_on
+				  : r->alone || r->run > l->run;
+		r->run = begins && r->goes_on ? l->run : MIN(r->run, l->run);
+		r->goes_on = false;
+	}
+	for (size_t i = 0; i < a->steps.n; i++) {
+		struct waiting *w = &a->steps.v[i];
+		struct span in = span_of(w->bytes.data, w->bytes.len);
+		bool fell = w->at.run == l->run + !begins;
+
+		w->at.run = l->run;
+		while (span_left(&in) && status >= 0) {
+			size_t len;
+			const char *p = span_string(&in, &len, SIZE_MAX);
+
+			if (begins || !fell)
+				status = take_at(l, w->at, span_of(p, len));
+			else
+				l->stats.alone++;
+		}
+		buf_done(&w->bytes);
+	}
+	a->steps.n = 0;
+	a->ranks = a->on = 0;
+	return status;
+}
+
+static int hold(struct live *l, struct place at, struct span record)
+{
+	struct ahead *a = &l->ahead;
+	size_t i = 0;
+
+	while (i < a->steps.n && place_order(a->steps.v[i].at, at))
+		i++;
+	if (i == a->steps.n)
+		*vec_push(&a->steps) = (struct waiting){ .at = at };
+	buf_put_string(&a->steps.v[i].bytes, (const char *)record.p, span_left(&record));
+	if (2 * (size_t)a->ranks > l->ranks.n)
+		return ahead_end(l, true);
+	return 2 * (size_t)a->on >= l->ranks.n ? ahead_end(l, false) : 0;
+}
+
+/* Its numbers fell: the rank was started again, and perhaps the job. */
+static void note_fall(struct live *l, struct live_rank *r, const struct step *s)
+{
+	struct ahead *a = &l->ahead;
+
+	r->first = s->number;
+	r->first_start = s->start_ns;
+	if (r->run < l->run) { /* it comes after the others */
+		r->run = l->run;
+		r->alone = false;
+		return;
+	}
+	r->run = l->run + 1;
+	if (!a->ranks++) {
+		a->before = r->start;
+		a->after = s->start_ns;
+		a->opened = 0;
+	}
+	a->before = MAX(a->before, r->start);
+	a->after = MIN(a->after, s->start_ns);
+}
+
+/* Is it of the run that has begun for others, by its time? Of clocks that differ by more than the
+   job was down nothing can be told. */
+static bool is_behind(const struct live *l, int64_t start)
+{
+	return start > l->ahead.before + (l->ahead.after - l->ahead.before) / 2;
+}
+
+/* The run that a record is of. */
+static uint32_t run_of(struct live *l, struct live_rank *r, const struct step *s)
+{
+	uint32_t run;
+
+	if (!r->seen) { /* it joins */
+		r->first = s->number;
+		r->first_start = s->start_ns;
+		r->run = l->run + (l->ahead.ranks && is_behind(l, s->start_ns));
+	} else if (s->number <= r->number && s->start_ns > r->start) {
+		note_fall(l, r, s);
+	} else if ((r->run < l->run || r->alone) && l->run && is_behind(l, s->start_ns) &&
+		   !l->ahead.ranks) {
+		r->run = l->run; /* its steps before the restart are not all there */
+		r->alone = false;
+	}
+	run = r->run;
+	if (s->start_ns < r->first_start && s->number > r->first && run)
+		return run - 1; /* out of order: of the run before */
+	if (s->start_ns < r->first_start) {
+		r->first = MIN(r->first, s->number);
+		r->first_start = s->start_ns;
+	}
+	if (!r->seen || s->start_ns >= r->start) {
+		r->number = s->number;
+		r->start = s->start_ns;
+	}
+	r->seen = true;
+	return run;
 }
 
 static int take_bytes(void *user, uint64_t number, const uint8_t *bytes, size_t len)
 {
 	struct live *l = user;
 	const struct option_steps *wanted = &l->options.steps;
-	struct waiting *w;
-	int status = 0;
+	struct span record = span_of(bytes, len);
+	struct live_rank *r = NULL;
+	struct place at = { l->run, number };
+	struct step head;
+	int status;
 
 	if (!l->begun)
 		begin(l);
-	if (!l->job || (wanted->first >= 0 && number < (uint64_t)wanted->first) ||
+	if (!l->job)
+		return 0;
+	if (step_peek(record, &head) && head.rank_row < l->rank_of.n &&
+	    l->rank_of.v[head.rank_row] != NO_ID)
+		r = &l->ranks.v[l->rank_of.v[head.rank_row]];
+	if (r)
+		at.run = run_of(l, r, &head);
+	if ((wanted->first >= 0 && number < (uint64_t)wanted->first) ||
 	    (wanted->last >= 0 && number > (uint64_t)wanted->last))
 		return 0;
 	l->stats.read.events++;
-	w = open_step(l, number, &status);
-	if (w)
-		buf_put_string(&w->bytes, (const char *)bytes, len);
-	else
-		l->stats.late++;
+	if (r && r->alone) {
+		l->stats.alone++;
+		return 0;
+	}
+	if (r && !r->goes_on && l->ahead.ranks && at.run == l->run && is_behind(l, head.start_ns)) {
+		r->goes_on = true;
+		l->ahead.on++;
+	}
+	if (at.run > l->run || (r && r->goes_on))
+		return hold(l, at, record);
+	status = take_at(l, at, record);
+	if (status >= 0 && l->ahead.ranks && l->ahead.opened > OPEN_STEPS)
+		status = ahead_end(l, false);
 	return status;
 }
 
@@ -285,6 +471,8 @@ static void end(struct live *l, ssize_t n)
 	l->stats.read.skipped[SKIP_TRUNCATED] = torn > 0 || input_state(l->in) == INPUT_TRUNCATED;
 	l->stats.read.skipped[SKIP_MALFORMED] += bad;
 	l->stats.read.lost_bytes = torn;
+	if (l->ahead.ranks)
+		ahead_end(l, false);
 	if (*l->error.text)
 		return;
 	if (n < 0)
@@ -369,7 +557,7 @@ struct live_stats live_stats(const struct live *l)
 {
 	struct live_stats s = l->stats;
 
-	s.in_order = !s.late && !s.unknown;
+	s.in_order = !s.late && !s.unknown && !s.alone;
 	s.problem = l->error.text;
 	return s;
 }
@@ -394,6 +582,9 @@ struct live *live_free(struct live *l)
 		rank_stream_done(&l->ranks.v[i].stream);
 	for (size_t i = 0; i < l->open.n; i++)
 		buf_done(&l->open.v[i].bytes);
+	for (size_t i = 0; i < l->ahead.steps.n; i++)
+		buf_done(&l->ahead.steps.v[i].bytes);
+	free(l->ahead.steps.v);
 	free(l->open.v);
 	free(l->ranks.v);
 	free(l->rank_of.v);

@@ -32,6 +32,8 @@ struct live_stats {
 	struct read_stats read;
 	uint64_t steps;		/* of all ranks together, that were given on */
 	uint64_t late, unknown; /* records behind the window; of ranks whose head came too late */
+	uint64_t doubled;	/* that a rank has twice */
+	uint64_t alone;		/* of ranks that count anew while the others go on */
 	bool in_order;		/* there were none of these: a file would have given the same */
 	const char *problem;	/* in words; "": none */
 };

@@ -17,7 +17,7 @@
 struct sim_args {
 	const char *layout, *out;
 	int64_t steps, seed, micro_batches, interleave, layers, step_ms, gpus_per_node;
-	struct option_texts faults;
+	struct option_texts faults, restarts;
 	const char *as;
 	struct option_ranks ranks;
 	struct option_steps trace_steps;
@@ -38,6 +38,8 @@ static const struct option_row sim_options[] = {
 	  "the same seed gives the same bytes (default 1)" },
 	{ "fault", 'f', OPTION_TEXTS, offsetof(struct sim_args, faults), "FAULT",
 	  "what is wrong, once for each fault: \"compute-straggler ranks=8 factor=2 from=10\"" },
+	{ "restart", 0, OPTION_TEXTS, offsetof(struct sim_args, restarts), "RESTART",
+	  "the job fails and is started again: \"at=40 from=30 down=90\" (down: seconds)" },
 	{ "out", 'o', OPTION_PATH, offsetof(struct sim_args, out), "DIR",
 	  "write steps.lks and truth.json into this folder; - writes the records to a pipe" },
 	{ "as", 0, OPTION_TEXT, offsetof(struct sim_args, as), "KIND",
@@ -94,16 +96,96 @@ static int list_faults(void)
 		       sim_fault_infos[k].words);
 	printf(
 	    "\nAll take from= and to=, the first and the last step in which they act; of one that "
-	    "is for ever\nthe job never goes on.\n");
+	    "is for ever\nthe job never goes on. run=N binds one to the N-th run of a job that is "
+	    "started again (--restart),\nfrom 0.\n");
 	return fflush(stdout) ? EXIT_CANNOT_TELL : EXIT_HEALTHY;
 }
 
+struct run_steps {
+	uint32_t run;
+	uint64_t first, last; /* numbers of steps */
+};
 /* A run beside the job's in which one of its faults is missing. */
 struct twin {
 	struct sim *sim;
 	struct sim_faults faults; /* without the one; what they point to is the job's */
 	double with, without;	  /* over the fault's window, ns */
+	VEC(struct run_steps) windows;
 };
+/* What a restart costs. */
+struct outage {
+	uint64_t last, first; /* numbers of the steps before and after it */
+	double down_ns, again_ns;
+	uint32_t again; /* steps */
+};
+struct truth {
+	struct twin *twins;
+	VEC(struct outage) outages;
+	VEC(double) walls;  /* of this run's steps */
+	uint32_t run, from; /* from: its first step */
+	uint64_t number;
+	double end;
+	uint64_t steps;
+	double ns;
+};
+
+static void twin_window(struct twin *t, uint32_t run, uint64_t number)
+{
+	struct run_steps *w = t->windows.n ? &t->windows.v[t->windows.n - 1] : NULL;
+
+	if (!w || w->run != run || w->last + 1 != number) {
+		w = vec_push(&t->windows);
+		*w = (struct run_steps){ run, number, number };
+	}
+	w->last = number;
+}
+
+/* Was the job started again before this step? What that cost. */
+static void truth_step(const struct sim_options *options, struct truth *t, const struct sim *sim,
+		       uint64_t number)
+{
+	double begin, end;
+
+	sim_step_span(sim, &begin, &end);
+	if (sim_run(sim) != t->run) {
+		const struct sim_restart *r = &options->restarts.v[t->run];
+		struct outage *o = vec_push(&t->outages);
+
+		*o = (struct outage){ t->number, number, begin - t->end, 0, 0 };
+		for (size_t i = (size_t)MAX(r->from - t->from, 0); i < t->walls.n; i++) {
+			o->again_ns += t->walls.v[i];
+			o->again++;
+		}
+		t->run = sim_run(sim);
+		t->from = (uint32_t)r->from;
+		t->walls.n = 0;
+	}
+	*vec_push(&t->walls) = sim_step_ns(sim);
+	t->number = number;
+	t->end = end;
+	t->ns += sim_step_ns(sim);
+	t->steps++;
+}
+
+static json_t *outages_json(const struct sim_options *options, const struct truth *t)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < t->outages.n; i++) {
+		const struct outage *o = &t->outages.v[i];
+		const struct sim_restart *r = &options->restarts.v[i];
+		_cleanup_free_ char *late = ranges_format(r->late, r->n_late);
+		json_t *one = json_pack("{s:I, s:I, s:I, s:I, s:f, s:f}", "at", (json_int_t)r->at,
+					"last", (json_int_t)o->last, "first", (json_int_t)o->first,
+					"steps_again", (json_int_t)o->again, "ms_again",
+					o->again_ns / 1e6, "ms_down", o->down_ns / 1e6);
+
+		if (r->n_late)
+			json_object_set_new(one, "late", json_string(late));
+		json_array_append_new(list, one);
+	}
+	return list;
+}
 
 static int twins_new(const struct sim_options *options, struct twin *twins, struct error *reterr)
 {
@@ -134,8 +216,9 @@ static void twins_step(const struct sim_options *options, struct twin *twins, ui
 		if (!twins[i].sim)
 			continue;
 		sim_next(twins[i].sim, &own);
-		if ((int64_t)number < f->from || (int64_t)number > f->to)
+		if (!sim_reaches(twins[i].sim, f))
 			continue;
+		twin_window(&twins[i], sim_run(twins[i].sim), number);
 		twins[i].with += ns;
 		twins[i].without += sim_step_ns(twins[i].sim);
 	}
@@ -146,6 +229,7 @@ static void twins_done(const struct sim_options *options, struct twin *twins)
 	for (size_t i = 0; i < options->faults.n; i++) {
 		sim_free(twins[i].sim);
 		free(twins[i].faults.v);
+		free(twins[i].windows.v);
 	}
 	free(twins);
 }
@@ -185,6 +269,16 @@ static json_t *fault_json(const struct sim_options *options, const struct sim_fa
 		json_object_set_new(o, "to", json_integer(MIN(f->to, (int64_t)options->steps - 1)));
 	put_strength(f, o);
 	json_object_set_new(o, "hangs", json_boolean(hangs));
+	for (size_t i = 0; i < t->windows.n && options->restarts.n; i++) {
+		const struct run_steps *w = &t->windows.v[i];
+
+		if (!i)
+			json_object_set_new(o, "windows", json_array());
+		json_array_append_new(json_object_get(o, "windows"),
+				      json_pack("{s:I, s:I, s:I}", "run", (json_int_t)w->run,
+						"first", (json_int_t)w->first, "last",
+						(json_int_t)w->last));
+	}
 	json_object_set_new(o, "slowdown",
 			    t->without > 0 ? json_real(t->with / t->without) : json_null());
 	json_object_set_new(o, "ms_lost",
@@ -193,8 +287,8 @@ static json_t *fault_json(const struct sim_options *options, const struct sim_fa
 }
 
 static int write_truth(const char *folder, const struct sim_args *args,
-		       const struct sim_options *options, const struct twin *twins,
-		       const struct sim *sim, uint64_t steps, double ns)
+		       const struct sim_options *options, const struct truth *t,
+		       const struct sim *sim)
 {
 	_cleanup_free_ char *path = xasprintf("%s/truth.json", folder);
 	bool dumps = args->as && !strcmp(args->as, kinds[AS_DUMPS]);
@@ -202,7 +296,8 @@ static int write_truth(const char *folder, const struct sim_args *args,
 	int r;
 
 	for (size_t i = 0; i < options->faults.n; i++) {
-		json_array_append_new(list, fault_json(options, &options->faults.v[i], &twins[i]));
+		json_array_append_new(list,
+				      fault_json(options, &options->faults.v[i], &t->twins[i]));
 		if (dumps)
 			json_object_set_new(json_array_get(list, i), "struck",
 					    json_boolean(sim_struck(sim, i)));
@@ -210,7 +305,10 @@ static int write_truth(const char *folder, const struct sim_args *args,
 	o = json_pack("{s:s, s:I, s:I, s:I, s:o, s:o}", "layout", args->layout, "world_size",
 		      (json_int_t)layout_world(&options->layout), "seed", (json_int_t)options->seed,
 		      "steps", (json_int_t)options->steps, "step_ms",
-		      steps ? json_real(ns / (double)steps / 1e6) : json_null(), "faults", list);
+		      t->steps ? json_real(t->ns / (double)t->steps / 1e6) : json_null(), "faults",
+		      list);
+	if (options->restarts.n)
+		json_object_set_new(o, "restarts", outages_json(options, t));
 	if (dumps)
 		json_object_set_new(o, "verdict",
 				    json_string(sim_crashed(sim) ? "crashed" : "hung"));
@@ -283,28 +381,27 @@ static int simulate(const struct sim_args *args, const struct sim_options *optio
 	     dumps = args->as && !strcmp(args->as, kinds[AS_DUMPS]);
 	_cleanup_free_ char *path =
 	    pipe ? xstrdup("/dev/stdout") : xasprintf("%s/steps.lks", args->out);
-	struct twin *twins = xcalloc(options->faults.n + 1, sizeof(*twins));
+	struct truth truth = { .twins = xcalloc(options->faults.n + 1, sizeof(struct twin)) };
 	struct lks_writer *writer = NULL;
 	struct step *const *steps;
 	struct sim *sim = NULL;
-	uint64_t number, n = 0;
-	double sum = 0;
+	uint64_t number;
 	int r = sim_new(options, &sim, reterr), closed;
 
 	if (r >= 0 && !pipe && mkdir(args->out, 0777) < 0 && errno != EEXIST)
 		r = error_set(reterr, -errno, "%s: %s", args->out, strerror(errno));
 	if (r >= 0 && !pipe)
-		r = twins_new(options, twins, reterr);
+		r = twins_new(options, truth.twins, reterr);
 	if (r >= 0)
 		r = traces  ? trace(args, sim, reterr)
 		    : dumps ? evidence(args, sim, reterr)
 			    : lks_create(path, sim_job(sim), &writer, reterr);
 	while (r >= 0 && (steps = sim_next(sim, &number))) {
 		r = writer ? lks_write_step(writer, number, steps, reterr) : 0;
-		sum += sim_step_ns(sim);
-		n++;
-		if (!pipe)
-			twins_step(options, twins, number, sim_step_ns(sim));
+		if (pipe)
+			continue;
+		truth_step(options, &truth, sim, number);
+		twins_step(options, truth.twins, number, sim_step_ns(sim));
 	}
 	if (writer) {
 		closed = lks_close(writer, r < 0 ? NULL : reterr);
@@ -315,8 +412,10 @@ static int simulate(const struct sim_args *args, const struct sim_options *optio
 	if (r >= 0 && dumps)
 		r = sim_evidence_write(sim, reterr);
 	if (r >= 0 && !pipe)
-		r = write_truth(args->out, args, options, twins, sim, n, sum);
-	twins_done(options, twins);
+		r = write_truth(args->out, args, options, &truth, sim);
+	twins_done(options, truth.twins);
+	free(truth.outages.v);
+	free(truth.walls.v);
 	sim_free(sim);
 	return r;
 }
@@ -327,6 +426,8 @@ static int options_of(const struct sim_args *args, struct sim_options *o, struct
 
 	for (size_t i = 0; i < args->faults.n && r >= 0; i++)
 		r = sim_fault_parse(&o->faults, args->faults.v[i], reterr);
+	for (size_t i = 0; i < args->restarts.n && r >= 0; i++)
+		r = sim_restart_parse(&o->restarts, args->restarts.v[i], reterr);
 	if (r >= 0 && (args->steps < 1 || args->steps > 10000000 || args->micro_batches > 4096 ||
 		       args->interleave > 64 || args->layers > 1024 || args->step_ms < 1 ||
 		       args->step_ms > 10000000 || args->gpus_per_node < 1 ||
@@ -401,6 +502,8 @@ int sim_main(int argc, char **argv)
 out:
 	free(args.faults.v);
 	free(args.ranks.v);
+	free(args.restarts.v);
 	sim_faults_done(&options.faults);
+	sim_restarts_done(&options.restarts);
 	return status;
 }

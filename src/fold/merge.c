@@ -50,6 +50,8 @@ static int step_order(const void *a, const void *b)
 {
 	const struct source_step *x = a, *y = b;
 
+	if (x->run != y->run)
+		return x->run < y->run ? -1 : 1;
 	if (x->number != y->number)
 		return x->number < y->number ? -1 : 1;
 	return x->offset < y->offset ? -1 : x->offset > y->offset;
@@ -72,12 +74,21 @@ static void source_index(struct source *s)
 		len = span_varint(&in);
 		at += (uint64_t)(in.p - head);
 		number = in;
-		if (in.bad || len > s->s.steps.len - at)
+		if (in.bad || len > MIN(s->s.steps.len - at, (uint64_t)UINT32_MAX))
 			break;
 		s->steps = vec_reserve(s->steps, &cap, s->n_steps + 1, sizeof(*s->steps));
-		s->steps[s->n_steps++] = (struct source_step){ span_varint(&number), at, len };
+		s->steps[s->n_steps] =
+		    (struct source_step){ span_varint(&number), at, (uint32_t)len, 0 };
+		s->falls |=
+		    s->n_steps && s->steps[s->n_steps].number <= s->steps[s->n_steps - 1].number;
+		s->n_steps++;
 		at += len;
 	}
+	merge_sort_steps(s);
+}
+
+void merge_sort_steps(struct source *s)
+{
 	if (s->n_steps)
 		qsort(s->steps, s->n_steps, sizeof(*s->steps), step_order);
 }
@@ -202,6 +213,7 @@ static struct job *job_settled(struct merge *m, struct error *reterr)
 		job->cpu_job &= job->ranks[row].cpu_job;
 	merge_groups(m);
 	settle_steps(m);
+	merge_runs(m);
 	return job;
 }
 
@@ -290,14 +302,20 @@ static int source_decode(struct merge *m, struct source *s, struct step *ret, st
 	return 0;
 }
 
+static bool is_same(const struct source_step *a, const struct source_step *b)
+{
+	return a->run == b->run && a->number == b->number;
+}
+
 /* One step of all ranks that have it. */
-static int run_number(struct merge *m, uint64_t number, struct step **steps, struct error *reterr)
+static int run_number(struct merge *m, const struct source_step *at, struct step **steps,
+		      struct error *reterr)
 {
 	memset(steps, 0, m->job.n_ranks * sizeof(struct step *));
 	for (size_t i = 0; i < m->sources.n; i++) {
 		struct source *s = &m->sources.v[i];
 
-		for (; kept(s) && s->next < s->n_steps && s->steps[s->next].number == number;
+		for (; kept(s) && s->next < s->n_steps && is_same(&s->steps[s->next], at);
 		     s->next++) {
 			struct step *step;
 			int status;
@@ -324,23 +342,26 @@ int merge_run(struct merge *m, merge_step_fn fn, void *user, struct error *reter
 		m->sources.v[i].next = 0;
 	m->doubled_steps = 0;
 	for (;;) {
-		uint64_t number = UINT64_MAX;
-		bool any = false;
+		struct source_step first = { .run = RUN_NONE };
 		int status;
 
 		for (size_t i = 0; i < m->sources.n; i++) {
 			const struct source *s = &m->sources.v[i];
 
+			const struct source_step *next;
+
 			if (!kept(s) || s->next == s->n_steps)
 				continue;
-			any = true;
-			number = MIN(number, s->steps[s->next].number);
+			next = &s->steps[s->next]; /* those left out come last */
+			if (next->run < first.run ||
+			    (next->run == first.run && next->number < first.number))
+				first = *next;
 		}
-		if (!any)
+		if (first.run == RUN_NONE)
 			return 0;
-		status = run_number(m, number, steps, reterr);
+		status = run_number(m, &first, steps, reterr);
 		if (status >= 0)
-			status = fn(user, number, steps);
+			status = fn(user, first.number, steps);
 		arena_reset(&m->step_arena);
 		if (status < 0)
 			return status;

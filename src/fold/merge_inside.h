@@ -14,8 +14,9 @@ enum left_out {
 
 struct source_step {
 	uint64_t number, offset;
-	uint64_t len;
+	uint32_t len, run; /* run: of the job, from 0; RUN_NONE: left out */
 };
+#define RUN_NONE UINT32_MAX
 struct source {
 	uint64_t key;
 	char *path;
@@ -27,6 +28,7 @@ struct source {
 	size_t beside;		   /* files in its folder, 0: not counted */
 	struct source_step *steps; /* by number */
 	size_t n_steps, next;
+	bool falls;	 /* numbers do not always rise as they come */
 	uint32_t *names; /* of the stream -> of the job */
 	uint32_t n_names;
 	uint32_t *groups; /* of the stream -> of the row */
@@ -38,11 +40,16 @@ struct merge {
 	struct arena step_arena;
 	struct buf record;
 	uint64_t doubled_steps;
+	bool restarted; /* a file goes on behind the one before, with steps that it has too */
 };
 /* Says of each source whether it stays (left), and why not in warnings; job.world_size. */
 void merge_settle(struct merge *m);
 /* The same where the ranks are of one writer and have no steps yet. */
 void merge_settle_world(struct merge *m);
+/* Which run of the job each step is of, where it was started again; then a source's steps are in
+   order of run and number. */
+void merge_runs(struct merge *m);
+void merge_sort_steps(struct source *s);
 /* Fills ranks[].groups of the job's rows, sources[].groups, and the job's groups. */
 void merge_groups(struct merge *m);
 uint32_t merge_name(const struct source *s, uint32_t id);

@@ -5,9 +5,10 @@
  * People gather traces in one folder over months. Files are of one run of one job if their world
  * sizes agree and, for each rank, step numbers rise with time, no more than a week lies between one
  * trace and the next (a profiler's schedule writes steps 10-12 now and 100-102 hours later), and
- * the process groups do not contradict each other. Clocks of different ranks are not compared: one
- * may be a year off. The run with most ranks stays, of equals the latest; what is left out is said
- * in one line a reason.
+ * the process groups do not contradict each other. Where a trace takes up within the hour at a step
+ * that the run has had, but not at its first, the job was started again from a checkpoint. Clocks
+ * of different ranks are not compared: one may be a year off. The run with most ranks stays, of
+ * equals the latest; what is left out is said in one line a reason.
  */
 #include "fold/merge_inside.h"
 
@@ -18,6 +19,7 @@
 #define LOOK_BACK      64   /* earlier traces or runs of a rank that a trace is compared with */
 #define GROUPS_LOOK    1024 /* of a trace, when two are compared */
 #define NAMES_SAID     3
+#define RESTART_NS     ((uint64_t)3600 * 1000000000) /* a job that is down is soon up again */
 
 /* How far b lies behind a; 0 if it does not. */
 static uint64_t behind(int64_t a, int64_t b)
@@ -284,6 +286,17 @@ static bool goes_on(const struct source *before, const struct source *s, bool sa
 	       (!same_host || hosts_agree(before, s)) && groups_agree(before, s);
 }
 
+/* From a checkpoint: at a step that the run has had, but not at its first. */
+static bool starts_again(const struct run *run, const struct source *before, const struct source *s)
+{
+	uint64_t first = s->steps[0].number;
+
+	return first > run->first_step && first <= last_number(before) &&
+	       s->s.info.first_ns > before->s.info.last_ns &&
+	       silence(before->s.info.last_ns, s->s.info.first_ns) <= RESTART_NS &&
+	       groups_agree(before, s);
+}
+
 /* May the first file of a rank be of this run? Not if it has other steps, another week. */
 static bool is_near(const struct run *run, const struct source *s)
 {
@@ -310,6 +323,10 @@ static uint32_t run_choose(const struct sorting *t, const struct rank_runs *of,
 		return NO_ID;
 	if (!now && is_near(&t->runs.v[t->current], s))
 		return t->current;
+	if (now && starts_again(&t->runs.v[t->current], &all[now->source], s)) {
+		t->m->restarted = true;
+		return t->current;
+	}
 	for (int same_host = 1; same_host >= 0; same_host--) {
 		if (now && goes_on(&all[now->source], s, same_host))
 			return t->current;

@@ -8,6 +8,8 @@
 
 #include <stdio.h>
 
+#define SAID_MOST 64u /* numbers of ranks that lines state */
+
 uint32_t scene_name(struct scene *s, const struct intern *from, uint32_t id)
 {
 	return id == NO_ID ? NO_ID : intern(&s->names, intern_get(from, id), intern_len(from, id));
@@ -119,21 +121,53 @@ static void note_testimony(struct rank_set *set, const struct testimony *t)
 		note_rank(set, t->gpus.v[i].rank);
 }
 
-static int64_t stated_world(const struct building *b)
+/* What most say when they start; of two that as many say the smaller, since ranks beyond it show.
+ */
+static int64_t greeted_world(const struct building *b)
 {
+	VEC(struct said_world {
+		int64_t world;
+		size_t n;
+	})
+	said = { 0 };
 	int64_t world = -1;
+	size_t most = 0;
 
 	for (size_t i = 0; i < b->n; i++) {
 		const struct testimony *t = b->parts[i].t;
 
-		if (t->world_size > 0 && t->world_size < SCENE_WORLD_MAX)
-			world = MAX(world, t->world_size);
-		for (size_t k = 0; k < t->sayings.n; k++)
-			if (t->sayings.v[k].kind == SAY_HELLO && t->sayings.v[k].value > 0 &&
-			    t->sayings.v[k].value < SCENE_WORLD_MAX)
-				world = MAX(world, t->sayings.v[k].value);
+		for (size_t k = 0; k < t->sayings.n; k++) {
+			const struct saying *y = &t->sayings.v[k];
+			size_t at = 0;
+
+			if (y->kind != SAY_HELLO || y->value <= 0 || y->value >= SCENE_WORLD_MAX)
+				continue;
+			while (at < said.n && said.v[at].world != y->value)
+				at++;
+			if (at == SAID_MOST)
+				continue;
+			if (at == said.n)
+				*vec_push(&said) = (struct said_world){ y->value, 0 };
+			said.v[at].n++;
+		}
 	}
+	for (size_t i = 0; i < said.n; i++)
+		if (said.v[i].n > most || (said.v[i].n == most && said.v[i].world < world)) {
+			most = said.v[i].n;
+			world = said.v[i].world;
+		}
+	free(said.v);
 	return world;
+}
+
+static int64_t stated_world(const struct building *b)
+{
+	int64_t world = -1;
+
+	for (size_t i = 0; i < b->n; i++)
+		if (b->parts[i].t->world_size > 0 && b->parts[i].t->world_size < SCENE_WORLD_MAX)
+			world = MAX(world, b->parts[i].t->world_size);
+	return MAX(world, greeted_world(b));
 }
 
 /* GPUs with distinct places, or the largest communicator: no fewer ranks than that. */

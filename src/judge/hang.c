@@ -201,6 +201,8 @@ static void judge_crash(struct hang *h)
 	if (has(h, GROUND_DIFFERS) && !ties_only(h))
 		return;
 	drop_every(h);
+	if (breach_of_start(h))
+		return;
 	breach_of_failures(h);
 	if (!h->breaches.n && !h->cancelled)
 		breach_of_echoes(h);
@@ -278,6 +280,8 @@ static void judge_standstill(struct hang *h)
 	if (names_someone(h))
 		return;
 	breach_of_power(h);
+	if (!names_someone(h))
+		breach_of_lobby(h);
 }
 
 static bool writes_a_usual_save(const struct hang *h, const struct breach *b)

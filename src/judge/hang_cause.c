@@ -174,6 +174,8 @@ static void cause_of_stuck(const struct hang *h, struct breach *b)
 
 void find_cause(struct hang *h, struct breach *b)
 {
+	if (b->start)
+		return; /* told with it */
 	switch (b->ground) {
 	case GROUND_FAILED:
 		return; /* as its words say */

@@ -66,6 +66,16 @@ enum ground {
 	GROUND_POWER,	 /* its GPU is idle where the others' wait */
 };
 
+/* Why a job never began. */
+enum start {
+	START_BEGAN,
+	START_OTHER_WORLD, /* they count another number of ranks */
+	START_NO_WAY,	   /* they could not reach the store that others reached */
+	START_NO_STORE,	   /* nobody could */
+	START_NEVER_CAME,  /* the store missed as many as left no word */
+	START_IN_LOBBY,	   /* the others still wait for the group to be set up */
+};
+
 /* One thing that broke. */
 struct breach {
 	enum ground ground;
@@ -80,6 +90,9 @@ struct breach {
 	const struct failure *failure;
 	bool tie;   /* all sides are named: none is the odd one */
 	bool alike; /* most ranks failed by the same words */
+	enum start start;
+	int64_t
+	    counted; /* of it: ranks that there should be; seq: that came, or were believed in */
 	double confidence;
 };
 
@@ -133,6 +146,11 @@ const char *power_shape_name(enum power_shape s);
 void look_at_failures(struct hang *h);
 void breach_of_failures(struct hang *h);
 void breach_of_echoes(struct hang *h);
+/* hang_start.c: jobs that never began. false: it is none of which that can be told */
+bool breach_of_start(struct hang *h);
+void breach_of_lobby(struct hang *h);
+const char *words_of_lobby(struct hang *h); /* where it names nobody; NULL: not of that kind */
+const char *sentence_of_start(struct hang *h, const struct breach *b);
 /* hang_wait.c: who waits for whom */
 /* with_unseen: ranks of which there is nothing count as not having come */
 void breach_of_waits(struct hang *h, bool with_unseen);

@@ -268,6 +268,8 @@ void write_tables(struct hang *h)
 				  "who has nothing pending may wait in one for another rank, and "
 				  "only stacks can tell",
 				  hang_who(h, h->unseen.v, h->unseen.n));
+	else if (h->r->verdict == VERDICT_INSUFFICIENT && words_of_lobby(h))
+		h->r->headline = words_of_lobby(h);
 	else if (h->r->verdict == VERDICT_INSUFFICIENT)
 		h->r->headline =
 		    h->s->n_dumps

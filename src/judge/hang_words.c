@@ -215,6 +215,8 @@ static const char *sentence_of_failure(struct hang *h, const struct breach *b)
 
 static const char *sentence(struct hang *h, const struct breach *b)
 {
+	if (b->start)
+		return sentence_of_start(h, b);
 	switch (b->ground) {
 	case GROUND_DIFFERS:
 	case GROUND_ORDER:

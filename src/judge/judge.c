@@ -83,7 +83,7 @@ static void forget(struct judge *j)
 
 	past_take(j);
 	forget_report_steps(j, keep);
-	forget_ops(j, j->moments[half].number);
+	forget_ops(j, j->dropped_steps + half);
 	for (uint32_t t = 0; t < half; t++)
 		if (j->moments[t].replay) {
 			j->replay_bytes -= j->moments[t].replay->bytes;
@@ -167,7 +167,7 @@ static struct op_seen *op_of(struct judge *j, uint64_t key, enum comm_op op)
 	return &j->ops.v[*slot - 1];
 }
 
-static void take_ops(struct judge *j, struct step *const *steps, uint64_t number)
+static void take_ops(struct judge *j, struct step *const *steps, uint64_t at)
 {
 	for (uint32_t row = 0; row < j->n_rows; row++)
 		for (uint32_t i = 0; steps[row] && i < steps[row]->n_comms; i++) {
@@ -178,9 +178,9 @@ static void take_ops(struct judge *j, struct step *const *steps, uint64_t number
 			struct op_seen *seen = op_of(j, key, c->op);
 
 			if (!seen ||
-			    (seen->steps && seen->at[(seen->steps - 1) % OP_MOMENTS] == number))
+			    (seen->steps && seen->at[(seen->steps - 1) % OP_MOMENTS] == at))
 				continue;
-			seen->at[seen->steps++ % OP_MOMENTS] = number;
+			seen->at[seen->steps++ % OP_MOMENTS] = at;
 		}
 }
 
@@ -275,8 +275,9 @@ int judge_step(struct judge *j, uint64_t number, struct step *const *steps)
 		return 0;
 	if (!t && !j->dropped_steps)
 		roles_find(j, steps);
+	restart_step(j, t);
 	j->n_steps++;
-	take_ops(j, steps, number);
+	take_ops(j, steps, j->dropped_steps + t);
 	pair_step(j, steps, p);
 	find_waits(j, p);
 	m->replay = replay_build(j, steps, p);
@@ -388,6 +389,7 @@ int judge_finish(struct judge *j, struct report *report)
 		say_what_is_missing(j, report);
 		job_findings(j, report);
 		past_report(j, report);
+		restart_report(j, report);
 	}
 	if (report->findings.n)
 		qsort(report->findings.v, report->findings.n, sizeof(*report->findings.v),
@@ -466,6 +468,7 @@ struct judge *judge_free(struct judge *j)
 		free(j->waits.v[i].of_row);
 	}
 	free(j->waits.v);
+	free(j->restarts.v);
 	free(j->role);
 	free(j->by_role);
 	free(j->first_of_role);

@@ -13,6 +13,8 @@ struct judge_options {
 	double min_impact; /* 0.05: the smallest slowdown that is a finding */
 };
 struct judge;
+/* Numbers rise from call to call; one that does not is the first step of another run: the job was
+   started again. */
 struct judge *judge_new(struct job *job, const struct judge_options *options);
 int judge_step(struct judge *j, uint64_t number, struct step *const *steps);
 /* Fills verdict, assumed, ranks, findings, step times. */

@@ -42,6 +42,8 @@ struct moment {
 	double wall;	       /* lower median over rows */
 	enum comm_op odd_op;   /* an operation that other steps lack (barrier, ..); COMM_NONE */
 	bool set_aside;	       /* warm-up: shown, never judged */
+	bool begins;	       /* the first step of a run */
+	uint32_t run;	       /* from 0; the job was started again as often */
 	struct replay *replay; /* NULL: not kept */
 };
 
@@ -207,7 +209,7 @@ struct entry {
 struct op_seen {
 	uint64_t key; /* operation, group, whether it is small */
 	uint32_t steps;
-	uint64_t at[OP_MOMENTS]; /* numbers of the first of these steps */
+	uint64_t at[OP_MOMENTS]; /* of the last of these steps, counted from the first given */
 	enum comm_op op;
 };
 
@@ -217,6 +219,16 @@ struct waited {
 	enum comm_op op;
 	float *ns;     /* [step] */
 	float *of_row; /* [row] over all steps */
+};
+
+/* The job was started again. */
+struct restart {
+	uint64_t last, first; /* numbers of the steps before and behind */
+	uint64_t again;	      /* steps that are done once more */
+	double again_ns;
+	double down_ns; /* < 0: unknown */
+	bool anew;	/* counted from where the run before had begun: again is not known */
+	int64_t start_ns;
 };
 
 struct judge {
@@ -236,6 +248,8 @@ struct judge {
 
 	uint32_t n_steps, history; /* steps kept, at most history */
 	uint64_t dropped_steps;
+	VEC(struct restart) restarts;
+	uint64_t run_first;	/* number of the run's first step */
 	struct moment *moments; /* [history] */
 	struct point *points;	/* [row * history + step] */
 	size_t replay_bytes;
@@ -308,6 +322,11 @@ int by_row(const void *a, const void *b); /* for qsort of rows */
 void entries_drop(struct judge *j, bool (*drop)(const struct judge *j, const struct entry *e));
 /* Frees all that job_findings made: the history may be looked at again. */
 void entries_forget(struct judge *j);
+/* slow_restart.c */
+/* Sets run and begins of step t, whose points are taken; notes a restart. */
+void restart_step(struct judge *j, uint32_t t);
+/* A note on what restarts cost. */
+void restart_report(struct judge *j, struct report *report);
 /* slow_role.c */
 void roles_find(struct judge *j, struct step *const *steps);
 void nodes_find(struct judge *j);
@@ -347,6 +366,7 @@ void own_references(struct judge *j);
 double own_excess(const struct judge *j, uint32_t row, uint32_t t, int b);
 /* slow_own.c */
 void own_entries(struct judge *j);
+void bridge_warm_up(const struct judge *j, bool *on);
 /* For recordings of one or two steps: who the others waited for. */
 bool late_entry(struct judge *j, struct entry *ret);
 /* slow_job.c */

@@ -18,15 +18,14 @@
 #define SPLITS_LEAST                                                                               \
 	1000 /* so many ways to pick the slow steps: that they are the last is no chance */
 
-/* Warm-up: the first steps, while all ranks' own work is far above what it is later. */
+/* Warm-up: the first steps of a run, while all ranks' own work is far above what it is later. */
 void job_set_aside(struct judge *j)
 {
 	_cleanup_free_ double *x = xmalloc((MAX(j->n_rows, j->n_steps) + 1) * sizeof(*x));
 	_cleanup_free_ double *own = xcalloc(j->n_steps + 1, sizeof(*own));
+	uint32_t until = 0;
 	double usual;
 
-	if (j->dropped_steps) /* the beginning is long past */
-		return;
 	for (uint32_t t = 0; t < j->n_steps; t++) {
 		size_t n = 0;
 
@@ -39,9 +38,13 @@ void job_set_aside(struct judge *j)
 		return;
 	memcpy(x, own, j->n_steps * sizeof(*x));
 	usual = lower_median(x, j->n_steps);
-	for (uint32_t t = 0; t < MAX(1u, j->n_steps / 4); t++) {
-		if (own[t] <= WARM_UP * usual)
-			break;
+	for (uint32_t t = 0; t < j->n_steps; t++) {
+		if (j->moments[t].begins)
+			until = t + MAX(1u, j->n_steps / 4);
+		if (t >= until || own[t] <= WARM_UP * usual) {
+			until = 0;
+			continue;
+		}
 		j->moments[t].set_aside = true;
 		j->moments[t].flags |= STEP_WARM_UP;
 	}
@@ -57,7 +60,7 @@ static void mark_odd_operations(struct judge *j)
 			continue;
 		for (uint32_t t = 0; t < j->n_steps; t++)
 			for (uint32_t k = 0; k < o->steps; k++)
-				if (j->moments[t].number == o->at[k] &&
+				if (j->dropped_steps + t == o->at[k] &&
 				    (!j->moments[t].odd_op || o->op == COMM_BARRIER))
 					j->moments[t].odd_op = o->op;
 	}

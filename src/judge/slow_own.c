@@ -199,15 +199,26 @@ static uint32_t weak_stretch(const struct judge *j, uint32_t row, int b, bool *o
 	return n;
 }
 
+static bool any_judged(const struct judge *j, const struct entry *e, uint32_t t)
+{
+	for (size_t i = 0; i < e->rows.n; i++)
+		if (judged(j, e->rows.v[i], t))
+			return true;
+	return false;
+}
+
+/* Steps of which nothing is known are no end of a window. */
 static void entry_measure(const struct judge *j, struct entry *e)
 {
+	bool in_window = false;
 	uint32_t n = 0;
 
 	e->mass_ns = e->base_ns = 0;
 	e->n_on = e->windows = 0;
 	for (uint32_t t = 0; t < j->n_steps; t++) {
 		e->n_on += e->on[t];
-		e->windows += e->on[t] && (!t || !e->on[t - 1]);
+		e->windows += e->on[t] && !in_window;
+		in_window = e->on[t] || (in_window && !any_judged(j, e, t));
 		for (size_t i = 0; e->on[t] && i < e->rows.n; i++) {
 			if (!judged(j, e->rows.v[i], t))
 				continue;
@@ -383,6 +394,20 @@ static void fill_dips(const struct judge *j, struct entry *e)
 	}
 }
 
+/* Steps set aside between two that are on are no end of a window: a run began in them. */
+void bridge_warm_up(const struct judge *j, bool *on)
+{
+	for (uint32_t t = 1, end; t < j->n_steps; t = end) {
+		end = t + 1;
+		if (!on[t - 1] || !j->moments[t].set_aside)
+			continue;
+		while (end < j->n_steps && j->moments[end].set_aside)
+			end++;
+		if (end < j->n_steps && on[end])
+			memset(on + t, 1, end - t);
+	}
+}
+
 /* Joins rows that are slow for the same reason at the same steps; the largest takes the others in.
  */
 static void join_entries(struct judge *j)
@@ -423,6 +448,7 @@ static void join_entries(struct judge *j)
 			if (e->rows.n > 1)
 				e->on[t] = known && 2 * high >= known;
 		}
+		bridge_warm_up(j, e->on);
 		drop_blips(j, e->on);
 		fill_dips(j, e);
 		entry_measure(j, e);

@@ -19,13 +19,18 @@ static bool is_past(const struct judge *j, const struct finding *f, const struct
 	return j->n_steps > 0;
 }
 
+/* Does the window end at the step or beside it? */
+static bool reaches(const struct window *w, const struct moment *m)
+{
+	return w->run == m->run ? w->last_step >= (int64_t)m->number - 1 : w->run > m->run;
+}
+
 int64_t past_start(const struct judge *j, const struct entry *e)
 {
 	for (size_t i = 0; e->on[0] && i < j->past.findings.n; i++) {
 		const struct finding *f = &j->past.findings.v[i];
 
-		if (is_past(j, f, e) &&
-		    f->windows.v[f->windows.n - 1].last_step >= (int64_t)j->moments[0].number - 1)
+		if (is_past(j, f, e) && reaches(&f->windows.v[f->windows.n - 1], &j->moments[0]))
 			return f->windows.v[f->windows.n - 1].first_step;
 	}
 	return -1;
@@ -47,9 +52,10 @@ static void join_windows(struct finding *a, const struct finding *b)
 		const struct window *w = &b->windows.v[i];
 		struct window *last = a->windows.n ? &a->windows.v[a->windows.n - 1] : NULL;
 
-		if (last && w->last_step <= last->last_step)
+		if (last && (w->run < last->run ||
+			     (w->run == last->run && w->last_step <= last->last_step)))
 			continue;
-		if (last && w->first_step <= last->last_step + 1) {
+		if (last && w->run == last->run && w->first_step <= last->last_step + 1) {
 			last->last_step = w->last_step;
 			last->last_time_ns = w->last_time_ns;
 		} else {

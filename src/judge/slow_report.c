@@ -143,10 +143,14 @@ static void add_windows(const struct judge *j, struct finding *f, const struct e
 			w = NULL;
 			continue;
 		}
-		if (!w) {
+		if (!w || m->begins) {
+			bool goes_on = w != NULL;
+
 			w = vec_push(&f->windows);
 			*w = (struct window){ .first_step = (int64_t)m->number,
-					      .first_time_ns = m->start_ns };
+					      .first_time_ns = m->start_ns,
+					      .run = m->run,
+					      .goes_on = goes_on };
 		}
 		w->last_step = (int64_t)m->number;
 		w->last_time_ns = m->start_ns + (int64_t)m->wall;
@@ -334,6 +338,7 @@ void entry_report(struct judge *j, struct report *report, struct entry *e)
 {
 	struct finding f = { .severity = severity_of(j, e), .cause = e->cause, .slowdown = NAN };
 
+	bridge_warm_up(j, e->on);
 	if (f.severity == SEVERITY_NOTE &&
 	    (slowdown_of(e) - 1 < NOTE_MIN || (judged_steps(j) < 3 && e->rows.n)))
 		return;

@@ -241,15 +241,20 @@ static double mean_mark(const struct judge *j, const struct entry *e, uint32_t r
 {
 	const struct report_rank *r = &j->ranks[row];
 	double sum = 0, n = 0;
-	size_t k = 0;
+	size_t k, had = 0;
 
-	for (uint32_t t = 0; t < j->n_steps; t++) {
-		while (k < r->steps.n && r->steps.v[k].number < j->moments[t].number)
-			k++;
-		if (k == r->steps.n || !e->on[t] || r->steps.v[k].number != j->moments[t].number)
+	/* the last ones listed are those that the history has */
+	for (uint32_t t = 0; t < j->n_steps; t++)
+		had += point_of(j, row, t)->own >= 0;
+	k = r->steps.n - MIN(had, r->steps.n);
+	for (uint32_t t = 0; t < j->n_steps && k < r->steps.n; t++) {
+		if (point_of(j, row, t)->own < 0)
 			continue;
-		sum += (double)r->steps.v[k].mark_ns;
-		n++;
+		if (e->on[t]) {
+			sum += (double)r->steps.v[k].mark_ns;
+			n++;
+		}
+		k++;
 	}
 	return n > 0 ? sum / n : 0;
 }

@@ -36,6 +36,8 @@ struct exclusion {
 struct window {
 	int64_t first_step, last_step;	     /* -1: unknown */
 	int64_t first_time_ns, last_time_ns; /* -1: unknown; epoch */
+	uint32_t run;			     /* of the job, from 0: it was started again as often */
+	bool goes_on;			     /* the one before, on the other side of a restart */
 };
 struct propagation {
 	const char *at;	     /* the operation or phase in which others lost time */

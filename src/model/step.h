@@ -158,6 +158,9 @@ struct rank_info {
  */
 void step_encode(struct buf *out, const struct step *step);
 int step_decode(struct span *in, struct arena *arena, struct step *ret, struct error *reterr);
+/* The front of a record: number, rank_row, flags and start_ns; the rest is zero. false: too short.
+ */
+bool step_peek(struct span in, struct step *ret);
 void rank_info_encode(struct buf *out, const struct rank_info *info);
 int rank_info_decode(struct span *in, struct arena *arena, struct rank_info *ret,
 		     struct error *reterr);

@@ -501,6 +501,20 @@ void step_encode(struct buf *out, const struct step *step)
 	put_colls(out, step);
 }
 
+bool step_peek(struct span in, struct step *ret)
+{
+	struct step s = { 0 };
+
+	s.number = span_varint(&in);
+	s.rank_row = get_u32(&in);
+	s.flags = get_u32(&in);
+	s.start_ns = span_signed(&in);
+	if (in.bad)
+		return false;
+	*ret = s;
+	return true;
+}
+
 int step_decode(struct span *in, struct arena *arena, struct step *ret, struct error *reterr)
 {
 	struct step s = { 0 };

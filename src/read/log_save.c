@@ -185,6 +185,25 @@ static enum log_took hello(struct log *g, struct log_line *l, int64_t rank, int6
 	return LOG_SAID;
 }
 
+/* "world size: 16", "world_size=16", "world_size 16" on the line in which a rank says its own. */
+static int64_t world_beside(const char *at, const char *end)
+{
+	static const char *const words[] = { "world size", "world_size", "WORLD_SIZE" };
+	int64_t world;
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		struct scan s = scan_of(at, end);
+
+		if (!scan_to(&s, words[i]))
+			continue;
+		while (s.p < s.end && (*s.p == ' ' || *s.p == ':' || *s.p == '='))
+			s.p++;
+		if (scan_digits(&s, &world) && world > 0)
+			return world;
+	}
+	return -1;
+}
+
 /*
  * "Process rank: 0, device: cuda:0", "distributed init (rank 3): env://", "GLOBAL_RANK: 3, MEMBER:
  * 4/8", "on global rank 0", "[Rank 3] (after 1 iterations) memory (MB)"
@@ -200,6 +219,8 @@ static enum log_took on_rank(struct log *g, struct log_line *l, const char *at,
 		return LOG_PLAIN;
 	if (scan_to(&s, "MEMBER: ") && scan_to(&s, "/"))
 		scan_int(&s, &world);
+	else
+		world = world_beside(at, l->end);
 	return hello(g, l, rank, world);
 }
 

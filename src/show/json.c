@@ -267,6 +267,8 @@ static json_t *json_windows(const struct finding *f)
 		json_object_set_new(o, "last_step", json_count_or_null(w->last_step));
 		json_object_set_new(o, "first_time", epoch(w->first_time_ns));
 		json_object_set_new(o, "last_time", epoch(w->last_time_ns));
+		if (w->run)
+			json_object_set_new(o, "run", json_integer((json_int_t)w->run));
 		json_array_append_new(a, o);
 	}
 	return a;

@@ -51,12 +51,15 @@ static void add_place(struct line *l, const struct text *t, const struct finding
 /* "since step 12", "in steps 5-6,9", "in every step given" */
 static void add_since(struct line *l, const struct text *t, const struct finding *f)
 {
-	const struct window *w = f->windows.v;
+	const struct window *w = f->windows.v, *end = w + f->windows.n;
+	bool one = true; /* but for restarts of the job */
 
 	if (!f->windows.n || w[0].first_step < 0)
 		return;
-	if (f->windows.n == 1 && w->last_step == t->job->last_step &&
-	    w->first_step < w->last_step) {
+	for (size_t i = 1; i < f->windows.n; i++)
+		one &= w[i].goes_on;
+	if (one && end[-1].last_step == t->job->last_step &&
+	    (w->first_step < w->last_step || f->windows.n > 1)) {
 		if (w->first_step == t->job->first_step)
 			line_add(l, ", in every step given");
 		else

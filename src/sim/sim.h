@@ -12,6 +12,7 @@
 #include "model/job.h"
 #include "model/layout.h"
 #include "sim/sim_fault.h"
+#include "sim/sim_restart.h"
 
 #define SIM_RANKS_MAX 131072
 
@@ -30,6 +31,7 @@ struct sim_options {
 	double lengths, routing; /* the same of sequence lengths and of tokens an expert gets */
 	bool all_reduce;	 /* gradients by all-reduce; else reduce-scatter and all-gather */
 	struct sim_faults faults;
+	struct sim_restarts restarts;
 };
 
 struct sim;
@@ -75,5 +77,10 @@ int sim_evidence_write(struct sim *s, struct error *reterr);
 /* After it: did the job end, or does it stand? Did this fault of the options strike? */
 bool sim_crashed(const struct sim *s);
 bool sim_struck(const struct sim *s, size_t fault);
-/* Mean duration over the ranks of the step that sim_next gave last. */
+/* Of the step that sim_next gave last: its mean duration over the ranks; its run, from 0; does it
+   lie between the first and the last step of a fault? */
 double sim_step_ns(const struct sim *s);
+uint32_t sim_run(const struct sim *s);
+bool sim_reaches(const struct sim *s, const struct sim_fault *f);
+/* When its ranks began it, the last of them; and when they ended it. */
+void sim_step_span(const struct sim *s, double *ret_begin, double *ret_end);

@@ -190,6 +190,10 @@ int sim_alter(struct sim_hang *h, uint32_t rank, const struct sim_fault *f,
 			halt(p, f, 0, false);
 		return 0;
 	}
+	if (sim_fault_starts(f)) { /* the others wait for them, and nobody begins */
+		halt(p, f, 0, own && !(f->kind == SIM_CONFIGURATION && f->how == SIM_WORLD_SIZE));
+		return 0;
+	}
 	if (!own)
 		return 0;
 	if (f->kind == SIM_DESYNC)

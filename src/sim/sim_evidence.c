@@ -128,7 +128,7 @@ bool sim_dumped(const struct sim *s, uint32_t rank)
 {
 	const struct sim_evidence *e = s->evidence;
 
-	if (e->crashed || !sim_lives(e, rank) || is_silent(&e->hang->ranks[rank]))
+	if (e->crashed || e->starts || !sim_lives(e, rank) || is_silent(&e->hang->ranks[rank]))
 		return false;
 	return e->o.gloo || isfinite(sim_told(s, rank)) || isfinite(sim_times_out(s, rank));
 }
@@ -136,11 +136,19 @@ bool sim_dumped(const struct sim *s, uint32_t rank)
 /* Does somebody end the job, rather than that it waits? */
 static bool ends(const struct sim_evidence *e, const struct sim_fault *f)
 {
-	if (f->kind == SIM_PREEMPTED)
+	if (f->kind == SIM_PREEMPTED || f->kind == SIM_CONFIGURATION)
 		return true;
+	if (f->kind == SIM_RENDEZVOUS)
+		return f->how != SIM_STILL_WAITED;
 	if (f->kind != SIM_DEAD && f->kind != SIM_GPU_ERROR)
 		return false;
 	return f->launcher || e->o.gloo; /* Gloo's peers fail at once */
+}
+
+bool sim_came(const struct sim_evidence *e, uint32_t rank)
+{
+	return !e->starts || e->starts->kind != SIM_RENDEZVOUS || !e->starts->has[rank] ||
+	       e->starts->how == SIM_NO_WAY;
 }
 
 bool sim_struck(const struct sim *s, size_t fault)
@@ -292,11 +300,16 @@ int sim_evidence_write(struct sim *s, struct error *reterr)
 	for (size_t i = 0; i < s->options.faults.n; i++)
 		e->crashed |= sim_fault_hangs(&s->options.faults.v[i]) && sim_struck(s, i) &&
 			      ends(e, &s->options.faults.v[i]);
+	for (size_t i = 0; i < s->options.faults.n && !e->starts; i++)
+		if (sim_fault_starts(&s->options.faults.v[i]))
+			e->starts = &s->options.faults.v[i];
 	e->spoke = INFINITY;
 	for (uint32_t i = 0; i < s->plan.world; i++)
 		e->spoke = MIN(e->spoke, own_time_out(e, i));
 	e->last = isfinite(e->spoke) ? e->spoke + DUMP_WAIT_NS : e->hang->since + 5e9;
-	if (e->o.gloo && !e->crashed)
+	if (e->starts)
+		e->last = e->o.timeout_s * (e->crashed ? 1e9 : 5e8);
+	else if (e->o.gloo && !e->crashed)
 		e->last = e->hang->since + e->o.timeout_s * 1e9;
 	for (int part = 0; part < SIM_PARTS && r >= 0; part++)
 		if (sim_has_part(e, (enum sim_part)part))

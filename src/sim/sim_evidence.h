@@ -10,17 +10,24 @@ struct sim_past {
 	uint64_t n;
 };
 
+/* When a step was, on rank 0. */
+struct sim_ended {
+	double begin, end;
+	uint32_t number, run;
+};
+
 struct sim_evidence {
 	struct sim_evidence_options o;
 	uint32_t *ranks; /* dumped */
 	size_t n_ranks;
-	struct sim_past *past; /* [n_ranks] */
-	uint32_t past_from;    /* the first step whose calls are kept */
-	VEC(double) ends;      /* of each step, of rank 0 */
+	struct sim_past *past;	    /* [n_ranks] */
+	uint32_t past_from;	    /* the first step whose calls are kept */
+	VEC(struct sim_ended) ends; /* the steps of rank 0 */
 	struct sim_hang *hang;
 	bool crashed;
-	double spoke; /* when the first watchdog does, ns; INFINITY: none */
-	double last;  /* the latest moment that is written of */
+	const struct sim_fault *starts; /* with which the job never began; NULL */
+	double spoke;			/* when the first watchdog does, ns; INFINITY: none */
+	double last;			/* the latest moment that is written of */
 };
 
 #define SIM_PID(rank) (20000 + (rank))
@@ -49,6 +56,9 @@ void sim_put(struct buf *b, const char *format, ...) PRINTF_LIKE(2, 3);
 enum sim_stamp { STAMP_LOG, STAMP_SMI, STAMP_GLOG, STAMP_KERNEL, STAMP_SLURM, STAMP_ELASTIC };
 /* "2026-01-01 00:00:12"; digits: of the fraction */
 const char *sim_stamp(double t, enum sim_stamp style, int digits, char out[48]);
+
+/* Of a job that never began: did the rank come to where they meet? */
+bool sim_came(const struct sim_evidence *e, uint32_t rank);
 
 /* sim_past.c */
 void sim_past_begin(struct sim *s);

@@ -73,6 +73,17 @@ const struct sim_fault_info sim_fault_infos[SIM_FAULT_KINDS] = {
 				NULL },
 	[SIM_PREEMPTED] = { "preempted", CAUSE_PREEMPTED,
 			    "the scheduler ends the job: from=", NULL },
+	[SIM_RENDEZVOUS] = { "rendezvous", CAUSE_RENDEZVOUS,
+			     "ranks do not come together at the start: ranks=, "
+			     "detail=never|socket|waits (never: they do not come, and the store "
+			     "times out; socket: they cannot reach it; waits: it has not yet timed "
+			     "out)",
+			     "never|socket|waits" },
+	[SIM_CONFIGURATION] = { "configuration", CAUSE_CONFIGURATION,
+				"ranks are started with settings that cannot work: ranks=, "
+				"detail=device|port|world-size (a GPU that is not there; rank 0's "
+				"port is in use; they count another number of ranks)",
+				"device|port|world-size" },
 };
 
 static const struct sim_fault defaults[SIM_FAULT_KINDS] = {
@@ -119,7 +130,7 @@ static int detail_of(const char *value)
 	return -1;
 }
 
-static bool number_in(const char *value, double low, double high, double *ret)
+bool sim_number_in(const char *value, double low, double high, double *ret)
 {
 	char *end;
 
@@ -127,11 +138,11 @@ static bool number_in(const char *value, double low, double high, double *ret)
 	return *value && !*end && *ret >= low && *ret <= high;
 }
 
-static bool whole_in(const char *value, int64_t low, int64_t high, int64_t *ret)
+bool sim_whole_in(const char *value, int64_t low, int64_t high, int64_t *ret)
 {
 	double v;
 
-	if (!number_in(value, (double)low, (double)high, &v) || v != (double)(int64_t)v)
+	if (!sim_number_in(value, (double)low, (double)high, &v) || v != (double)(int64_t)v)
 		return false;
 	*ret = (int64_t)v;
 	return true;
@@ -181,9 +192,9 @@ static bool take(struct sim_fault *f, const char *key, const char *value)
 	if (!strcmp(key, "group"))
 		return (f->group = word_of(value, sim_group_names, SIM_GROUPS)) >= 0;
 	if (!strcmp(key, "factor"))
-		return number_in(value, 0.01, 10000, &f->factor);
+		return sim_number_in(value, 0.01, 10000, &f->factor);
 	if (!strcmp(key, "drift")) {
-		bool good = number_in(value, 0.001, 100, &f->drift);
+		bool good = sim_number_in(value, 0.001, 100, &f->drift);
 
 		f->drift /= 100;
 		return good;
@@ -194,8 +205,8 @@ static bool take(struct sim_fault *f, const char *key, const char *value)
 		return true;
 	}
 	if (!strcmp(key, "ms"))
-		return number_in(value, 0, 1e9, &f->ms);
-	if (!whole_in(value, 0, INT32_MAX, &v))
+		return sim_number_in(value, 0, 1e9, &f->ms);
+	if (!sim_whole_in(value, 0, INT32_MAX, &v))
 		return false;
 	if (!strcmp(key, "from"))
 		f->from = v;
@@ -215,6 +226,8 @@ static bool take(struct sim_fault *f, const char *key, const char *value)
 		f->pair = v != 0;
 	else if (!strcmp(key, "launcher"))
 		f->launcher = v != 0;
+	else if (!strcmp(key, "run"))
+		f->run = v;
 	else
 		return false;
 	return true;
@@ -233,6 +246,7 @@ int sim_fault_parse(struct sim_faults *faults, const char *text, struct error *r
 	f.kind = (enum sim_fault_kind)kind;
 	f.phase = kind == SIM_KERNEL ? SIM_MLP : -1;
 	f.stage = f.rail = f.group = -1;
+	f.run = -1;
 	f.to = INT64_MAX;
 	f.every = MAX(f.every, 1);
 	f.last = MAX(f.last, 1);
@@ -270,14 +284,27 @@ double sim_fault_factor(const struct sim_fault *f, int64_t step)
 	return f->drift > 0 ? 1 + f->drift * (double)(step - MAX(f->from, 0) + 1) : f->factor;
 }
 
-bool sim_fault_on(const struct sim_fault *f, int64_t step)
+bool sim_fault_reaches(const struct sim_fault *f, int64_t latest, uint32_t run)
 {
-	return step >= f->from && step <= f->to && (step - f->from) % f->every < f->last;
+	return latest >= f->from && latest <= f->to && (f->run < 0 || f->run == run);
+}
+
+bool sim_fault_on(const struct sim_fault *f, int64_t step, int64_t latest, uint32_t run)
+{
+	int64_t since = (step - f->from) % f->every;
+
+	return sim_fault_reaches(f, latest, run) &&
+	       (since < 0 ? since + f->every : since) < f->last;
 }
 
 bool sim_fault_hangs(const struct sim_fault *f)
 {
 	return f->kind >= SIM_UNEVEN || isinf(f->ms);
+}
+
+bool sim_fault_starts(const struct sim_fault *f)
+{
+	return f->kind == SIM_RENDEZVOUS || f->kind == SIM_CONFIGURATION;
 }
 
 enum cause sim_fault_cause(const struct sim_fault *f)

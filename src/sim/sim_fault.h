@@ -30,6 +30,9 @@ enum sim_fault_kind {
 	SIM_GPU_ERROR,
 	SIM_NETWORK_ERROR,
 	SIM_PREEMPTED,
+	/* Those with which it never begins. */
+	SIM_RENDEZVOUS,	   /* ranks do not come to the store */
+	SIM_CONFIGURATION, /* they are started with settings that cannot work */
 	SIM_FAULT_KINDS
 };
 
@@ -38,6 +41,8 @@ enum sim_leaving { SIM_TO_BARRIER, SIM_TO_EVALUATION, SIM_TO_EXIT };
 enum sim_difference { SIM_OTHER_SIZE, SIM_OTHER_OPERATION, SIM_LEFT_OUT };
 enum sim_death { SIM_KILLED, SIM_EXCEPTION, SIM_OUT_OF_MEMORY };
 enum sim_missing { SIM_ALIVE, SIM_SILENT };
+enum sim_apart { SIM_NEVER_CAME, SIM_NO_WAY, SIM_STILL_WAITED };
+enum sim_setting { SIM_DEVICE, SIM_PORT, SIM_WORLD_SIZE };
 
 struct sim_fault {
 	enum sim_fault_kind kind;
@@ -59,6 +64,7 @@ struct sim_fault {
 	int group;     /* enum sim_group; -1: the first that there is */
 	int64_t fewer; /* steps that it leaves early */
 	bool launcher; /* it notices the dead, and ends their nodes */
+	int64_t run;   /* of a job that is started again, in which alone it acts; -1: any */
 };
 
 struct sim_faults {
@@ -79,11 +85,21 @@ int sim_fault_parse(struct sim_faults *faults, const char *text, struct error *r
 void sim_faults_done(struct sim_faults *faults);
 /* Does it keep the job from ever going on? */
 bool sim_fault_hangs(const struct sim_fault *f);
+/* Does it keep the job from ever beginning? */
+bool sim_fault_starts(const struct sim_fault *f);
 /* The cause that is the truth, since a death may have words. */
 enum cause sim_fault_cause(const struct sim_fault *f);
 /* The step in which it strikes, of a job of so many steps. */
 int64_t sim_fault_step(const struct sim_fault *f, uint32_t steps);
 /* What durations are multiplied by in this step. */
 double sim_fault_factor(const struct sim_fault *f, int64_t step);
-/* Does the fault act in this step? */
-bool sim_fault_on(const struct sim_fault *f, int64_t step);
+/*
+ * Does the fault act in this step? latest: the furthest that the job has come, itself included. A
+ * fault begins when its first step is come to, and ends when its last one was done, whatever steps
+ * are done again after a restart.
+ */
+bool sim_fault_on(const struct sim_fault *f, int64_t step, int64_t latest, uint32_t run);
+bool sim_fault_reaches(const struct sim_fault *f, int64_t latest, uint32_t run);
+/* A number of a key=value between two bounds. */
+bool sim_number_in(const char *value, double low, double high, double *ret);
+bool sim_whole_in(const char *value, int64_t low, int64_t high, int64_t *ret);

@@ -352,7 +352,8 @@ static int choose_program(struct sim_hang *h, uint32_t rank, struct error *reter
 		int status;
 
 		if (!sim_fault_hangs(f) || sim_fault_step(f, o->steps) != r->step ||
-		    r->step >= o->steps || (f->kind != SIM_SAVE && f->has && !f->has[rank]))
+		    r->step >= o->steps ||
+		    (f->kind != SIM_SAVE && !sim_fault_starts(f) && f->has && !f->has[rank]))
 			continue;
 		if (!own) {
 			own = xcalloc(1, sizeof(*own));

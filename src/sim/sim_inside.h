@@ -73,7 +73,11 @@ struct sim {
 	uint32_t *stack;
 	uint32_t n_stack;
 	uint32_t step;
-	float *lengths; /* [replica * micro_batches + micro] of this step */
+	uint32_t latest;   /* the furthest it has come, in any run */
+	uint32_t run;	   /* from 0; each restart begins one */
+	uint32_t run_from; /* its first step */
+	uint32_t renumber; /* is step 0 of it */
+	float *lengths;	   /* [replica * micro_batches + micro] of this step */
 	uint32_t *replica_of;
 	bool spans[SIM_GROUPS]; /* groups of a kind reach over several nodes */
 	const struct sim_fault **active;
@@ -82,6 +86,7 @@ struct sim {
 	/* traces */
 	struct sim_trace *traces;
 	size_t n_traces;
+	const char *trace_folder;
 	uint32_t trace_first, trace_last;
 	struct sim_evidence *evidence; /* of a hang; NULL: not asked for */
 	/* records */
@@ -103,6 +108,23 @@ bool sim_evaluates(const struct sim *s, uint32_t step);
 size_t sim_ops_most(const struct sim *s, uint32_t stage);
 /* Which of the step's instances a rank's collective is. */
 uint32_t sim_inst_of(const struct sim *s, uint32_t rank, const struct sim_op *op);
+/* sim_restart.c */
+void sim_restart_due(struct sim *s);
+/* Has the rank a record of this step? */
+bool sim_recorded(const struct sim *s, uint32_t rank);
+/* The number of the present step, as the run counts. */
+static inline uint32_t sim_number(const struct sim *s)
+{
+	return s->step - s->renumber;
+}
+/* What noise is drawn for: a step that is done again has other noise. */
+static inline uint64_t sim_moment(const struct sim *s)
+{
+	return (uint64_t)s->run << 32 | s->step;
+}
+
+/* What follows are the files of another run. */
+void sim_trace_run(struct sim *s);
 void sim_trace_step(struct sim *s);
 void sim_past_step(struct sim *s);
 void sim_evidence_free(struct sim *s);

@@ -5,6 +5,7 @@
  * marks.
  */
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "sim/sim_inside.h"
 #include "sim/sim_words.h"
@@ -15,7 +16,8 @@
 
 struct sim_trace {
 	uint32_t rank;
-	FILE *f;
+	FILE *f; /* NULL: it is not begun, or its run has ended */
+	int status;
 	uint64_t correlation;
 	double busy[2]; /* until when the streams of posted ones and of sends are */
 };
@@ -113,7 +115,7 @@ static void collective(const struct sim *s, struct sim_trace *tr, const struct s
 			(p->stage_of[tr->rank] + (op->by > 0 ? 1 : p->stages - 1)) % p->stages);
 	else
 		fprintf(tr->f, ", \"Seq\": %" PRIu64,
-			(uint64_t)s->step * p->of_kind[op->group] + op->place);
+			(uint64_t)(s->step - s->run_from) * p->of_kind[op->group] + op->place);
 	fputs("}}", tr->f);
 }
 
@@ -145,32 +147,6 @@ static void one_op(const struct sim *s, struct sim_trace *tr, const struct sim_p
 	if (op->kind == SIM_POST || op->kind == SIM_SEND)
 		end = MAX(s->insts[sim_inst_of(s, tr->rank, op)].done, x->start);
 	collective(s, tr, op, &p->rows[op->row], x, end);
-}
-
-void sim_trace_step(struct sim *s)
-{
-	for (size_t k = 0; k < s->n_traces; k++) {
-		struct sim_trace *tr = &s->traces[k];
-		const struct sim_rank *r = &s->ranks[tr->rank];
-		const struct sim_program *p = &s->plan.programs[s->plan.stage_of[tr->rank]];
-		char name[48];
-
-		if (s->step < s->trace_first || s->step > s->trace_last)
-			continue;
-		snprintf(name, sizeof(name), "ProfilerStep#%" PRIu32, s->step);
-		host_range(s, tr, name, r->step_host, r->t + SIM_READ_NS);
-		for (int d = 0; d < HOST_DETAILS; d++)
-			if (r->stalled[d][1] > r->stalled[d][0])
-				host_range(s, tr, sim_detail_words[d], r->stalled[d][0],
-					   r->stalled[d][1]);
-		if (r->saved[1] > r->saved[0])
-			host_range(s, tr, "save_checkpoint", r->saved[0], r->saved[1]);
-		for (size_t i = 0; i < p->ops.n; i++)
-			one_op(s, tr, p, i);
-		span(s, tr, "cuda_runtime", "cudaStreamSynchronize", pid_of(tr), pid_of(tr),
-		     MIN(r->host, r->t) + 1000, r->t + SIM_READ_NS - 1000);
-		fputs("\"cbid\": 131}}", tr->f);
-	}
 }
 
 static void head(const struct sim *s, const struct sim_trace *tr)
@@ -207,12 +183,82 @@ static void head(const struct sim *s, const struct sim_trace *tr)
 		pid_of(tr));
 }
 
-static int open_trace(struct sim_trace *tr, const char *folder, struct error *reterr)
+/* The file of a later run lies in a folder of its own, which is made with its first step. */
+static int open_trace(const struct sim *s, struct sim_trace *tr)
 {
+	_cleanup_free_ char *folder = s->run ? xasprintf("%s/run%" PRIu32, s->trace_folder, s->run)
+					     : xstrdup(s->trace_folder);
 	_cleanup_free_ char *path = xasprintf("%s/rank%" PRIu32 ".json", folder, tr->rank);
 
+	if (s->run && mkdir(folder, 0777) < 0 && errno != EEXIST)
+		return -errno;
 	tr->f = fopen(path, "we");
-	return tr->f ? 0 : error_set(reterr, -errno, "%s: %s", path, strerror(errno));
+	return tr->f ? 0 : -errno;
+}
+
+static int begin_trace(struct sim *s, struct sim_trace *tr)
+{
+	int status;
+
+	if (tr->f || tr->status < 0)
+		return tr->status;
+	status = tr->status = open_trace(s, tr);
+	if (status < 0)
+		return status;
+	tr->correlation = 1000;
+	tr->busy[0] = tr->busy[1] = 0;
+	head(s, tr);
+	return 0;
+}
+
+static void end_trace(struct sim_trace *tr)
+{
+	bool bad;
+
+	if (!tr->f)
+		return;
+	fprintf(tr->f,
+		"\n], \"traceName\": \"rank%" PRIu32 ".json\", \"baseTimeNanoseconds\": %" PRId64
+		"}\n",
+		tr->rank, SIM_EPOCH_NS - (int64_t)BEFORE_NS);
+	bad = ferror(tr->f) != 0;
+	bad |= fclose(tr->f) != 0;
+	tr->f = NULL;
+	if (bad && tr->status >= 0)
+		tr->status = -EIO;
+}
+
+void sim_trace_run(struct sim *s)
+{
+	for (size_t i = 0; i < s->n_traces; i++)
+		end_trace(&s->traces[i]);
+}
+
+void sim_trace_step(struct sim *s)
+{
+	for (size_t k = 0; k < s->n_traces; k++) {
+		struct sim_trace *tr = &s->traces[k];
+		const struct sim_rank *r = &s->ranks[tr->rank];
+		const struct sim_program *p = &s->plan.programs[s->plan.stage_of[tr->rank]];
+		char name[48];
+
+		if (s->step < s->trace_first || s->step > s->trace_last ||
+		    !sim_recorded(s, tr->rank) || begin_trace(s, tr) < 0)
+			continue;
+		snprintf(name, sizeof(name), "ProfilerStep#%" PRIu32, sim_number(s));
+		host_range(s, tr, name, r->step_host, r->t + SIM_READ_NS);
+		for (int d = 0; d < HOST_DETAILS; d++)
+			if (r->stalled[d][1] > r->stalled[d][0])
+				host_range(s, tr, sim_detail_words[d], r->stalled[d][0],
+					   r->stalled[d][1]);
+		if (r->saved[1] > r->saved[0])
+			host_range(s, tr, "save_checkpoint", r->saved[0], r->saved[1]);
+		for (size_t i = 0; i < p->ops.n; i++)
+			one_op(s, tr, p, i);
+		span(s, tr, "cuda_runtime", "cudaStreamSynchronize", pid_of(tr), pid_of(tr),
+		     MIN(r->host, r->t) + 1000, r->t + SIM_READ_NS - 1000);
+		fputs("\"cbid\": 131}}", tr->f);
+	}
 }
 
 int sim_trace(struct sim *s, const int64_t *ranks, size_t n, const char *folder, int64_t first,
@@ -222,6 +268,7 @@ int sim_trace(struct sim *s, const int64_t *ranks, size_t n, const char *folder,
 		return error_set(reterr, -EINVAL, "traces of %zu ranks: at most %u, see --ranks", n,
 				 SIM_TRACES_MAX);
 	s->traces = xcalloc(n + 1, sizeof(*s->traces));
+	s->trace_folder = folder;
 	s->trace_first = first < 0 ? 0 : (uint32_t)MIN(first, UINT32_MAX);
 	s->trace_last = last < 0 ? UINT32_MAX : (uint32_t)MIN(last, UINT32_MAX);
 	for (size_t i = 0; i < n; i++) {
@@ -234,14 +281,13 @@ int sim_trace(struct sim *s, const int64_t *ranks, size_t n, const char *folder,
 					 "there is no rank %" PRId64 " in a job of %" PRIu32,
 					 ranks[i], s->plan.world);
 		tr->rank = (uint32_t)ranks[i];
-		status = open_trace(tr, folder, reterr);
-		if (status < 0)
-			return status;
 		s->n_traces++;
-		tr->correlation = 1000;
+		status = begin_trace(s, tr);
+		if (status < 0)
+			return error_set(reterr, status, "%s/rank%" PRIu32 ".json: %s", folder,
+					 tr->rank, strerror(-status));
 		r = &s->ranks[tr->rank];
 		r->spans = xcalloc(sim_ops_most(s, s->plan.stage_of[tr->rank]), sizeof(*r->spans));
-		head(s, tr);
 	}
 	return 0;
 }
@@ -252,18 +298,12 @@ int sim_trace_end(struct sim *s, struct error *reterr)
 
 	for (size_t i = 0; i < s->n_traces; i++) {
 		struct sim_trace *tr = &s->traces[i];
-		bool bad;
 
-		fprintf(tr->f,
-			"\n], \"traceName\": \"rank%" PRIu32
-			".json\", \"baseTimeNanoseconds\": %" PRId64 "}\n",
-			tr->rank, SIM_EPOCH_NS - (int64_t)BEFORE_NS);
-		bad = ferror(tr->f) != 0;
-		bad |= fclose(tr->f) != 0;
-		if (bad)
-			status = error_set(reterr, -EIO,
+		end_trace(tr);
+		if (tr->status < 0)
+			status = error_set(reterr, tr->status,
 					   "the trace of rank %" PRIu32 " could not be written: %s",
-					   tr->rank, strerror(errno));
+					   tr->rank, strerror(-tr->status));
 	}
 	s->n_traces = 0;
 	return status;

@@ -81,30 +81,60 @@ static void c10d(struct log *l, double t, uint32_t rank, int line, const char *f
 
 /* --- its life --- */
 
-static void hello(struct log *l)
+/* How many ranks it believes there are. */
+static uint32_t world_of(const struct log *l, uint32_t rank)
 {
+	const struct sim_fault *f = l->e->starts;
+	bool other = f && f->kind == SIM_CONFIGURATION && f->how == SIM_WORLD_SIZE && f->has[rank];
+
+	return other ? 2 * l->s->plan.world : l->s->plan.world;
+}
+
+static void hello(struct log *l, double t, uint32_t run)
+{
+	uint32_t later = (uint32_t)l->s->options.restarts.n - run; /* processes of other runs */
 	char stamp[48];
 
 	for (uint32_t r = 0; r < l->s->plan.world; r++)
-		say(l, -30e9 + r * 1e6,
-		    "%s - INFO - train - Process rank: %" PRIu32 ", world size: %" PRIu32
-		    ", local rank: %" PRIu32 ", host: node%05" PRIu32 ", pid: %" PRIu32,
-		    iso(-30e9, stamp), r, l->s->plan.world, r % l->s->options.gpus_per_node,
-		    host_of(l, r), SIM_PID(r));
+		if (sim_came(l->e, r))
+			say(l, t + r * 1e6,
+			    "%s - INFO - train - Process rank: %" PRIu32 ", world size: %" PRIu32
+			    ", local rank: %" PRIu32 ", host: node%05" PRIu32 ", pid: %" PRIu32,
+			    iso(t, stamp), r, world_of(l, r), r % l->s->options.gpus_per_node,
+			    host_of(l, r), SIM_PID(r) + 200000 * later);
+}
+
+/* The launcher starts all again; why it had to is not in the log. */
+static void started_again(struct log *l, double failed, double begin, uint32_t run)
+{
+	uint32_t left = (uint32_t)l->s->options.restarts.n - run;
+	char stamp[48];
+
+	say(l, failed + 2e9,
+	    "I%s 900 torch/distributed/elastic/agent/server/api.py:879] [default] Worker group "
+	    "FAILED. %" PRIu32 "/%zu attempts left; will restart worker group",
+	    sim_stamp(failed + 2e9, STAMP_GLOG, 6, stamp), left + 1, l->s->options.restarts.n);
+	hello(l, failed + (begin - failed) / 2, run);
 }
 
 static void steps(struct log *l)
 {
 	double before = 0;
+	uint32_t run = 0;
 	char stamp[48];
 
 	for (size_t i = 0; i < l->e->ends.n; i++) {
-		double t = l->e->ends.v[i],
-		       loss = 2 + 3 / (1 + (double)i / 50) +
-			      0.02 * sim_normal(l->s->options.seed ^ 0x6c6f, i, 0);
+		const struct sim_ended *at = &l->e->ends.v[i];
+		double t = at->end, loss = 2 + 3 / (1 + (double)i / 50) +
+					   0.02 * sim_normal(l->s->options.seed ^ 0x6c6f, i, 0);
 
-		say(l, t, "%s step %zu/%" PRIu32 " loss %.4f lr 0.0003 time %.3fs", iso(t, stamp),
-		    i + 1, l->s->options.steps, loss, (t - before) / 1e9);
+		if (at->run != run) {
+			run = at->run;
+			started_again(l, before, at->begin, run);
+			before = at->begin;
+		}
+		say(l, t, "%s step %" PRIu32 "/%" PRIu32 " loss %.4f lr 0.0003 time %.3fs",
+		    iso(t, stamp), at->number + 1, l->s->options.steps, loss, (t - before) / 1e9);
 		before = t;
 	}
 }
@@ -319,11 +349,9 @@ static bool loses(const struct log *l, uint32_t rank, uint32_t dead)
 	return false;
 }
 
-static void launcher_ends(struct log *l, uint32_t dead, double t)
+static void launcher_ends(struct log *l, uint32_t dead, double t, bool spoke)
 {
 	uint32_t node = l->s->options.gpus_per_node, first = dead / node * node;
-	bool spoke = l->e->hang->ranks[dead].fault->kind == SIM_GPU_ERROR ||
-		     l->e->hang->ranks[dead].fault->how != SIM_KILLED;
 	char stamp[48], head[128];
 
 	sim_stamp(t, STAMP_GLOG, 6, stamp);
@@ -398,7 +426,8 @@ static void endings(struct log *l)
 				lost_peer(l, r->died + 500 * MS + 10 * MS * j, j);
 				noted++;
 			}
-		launcher_ends(l, i, r->died + 1500 * MS);
+		launcher_ends(l, i, r->died + 1500 * MS,
+			      r->fault->kind == SIM_GPU_ERROR || r->fault->how != SIM_KILLED);
 	}
 }
 
@@ -426,6 +455,150 @@ static void network(struct log *l)
 	}
 }
 
+/* --- a job that never began --- */
+
+static void trace_of_start(struct log *l, double t, uint32_t rank, const char *format, ...)
+    PRINTF_LIKE(4, 5);
+static void trace_of_start(struct log *l, double t, uint32_t rank, const char *format, ...)
+{
+	static const char *const frames[] = {
+		"Traceback (most recent call last):",
+		"  File \"/workspace/train.py\", line 291, in <module>",
+		"    main()",
+		"  File \"/workspace/train.py\", line 240, in main",
+		"    dist.init_process_group(\"nccl\")",
+		"  File "
+		"\"/opt/venv/lib/python3.11/site-packages/torch/distributed/rendezvous.py\", "
+		"line 278, in _env_rendezvous_handler",
+		"    store = _create_c10d_store(",
+	};
+	char text[512];
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(text, sizeof(text), format, ap);
+	va_end(ap);
+	for (size_t i = 0; i < ARRAY_SIZE(frames); i++)
+		say(l, t, "[rank%" PRIu32 "]: %s", rank, frames[i]);
+	say(l, t, "[rank%" PRIu32 "]: %s", rank, text);
+}
+
+/* Those who asked the store of rank 0 for something lose it. */
+static void lose_store(struct log *l, double t)
+{
+	uint32_t noted = 0;
+
+	for (uint32_t i = 1; i < l->s->plan.world && noted < 16; i++)
+		if (sim_came(l->e, i) && sim_lives(l->e, i) && ++noted)
+			trace_of_start(l, t + 10 * MS * i, i,
+				       "torch.distributed.DistNetworkError: failed to recv, got 0 "
+				       "bytes. Connection was likely closed. Did the remote server "
+				       "shutdown or crash?");
+}
+
+static void no_way(struct log *l, double t, uint32_t rank)
+{
+	char stamp[48];
+
+	for (int i = 1; i < 4; i++) {
+		double at = t * i / 4;
+
+		sim_stamp(at, STAMP_GLOG, 9, stamp);
+		say(l, at,
+		    "[rank%" PRIu32 "]:[W%s socket.cpp:755] [c10d] The client socket has failed to "
+		    "connect to [node00000]:29500 (errno: 110 - Connection timed out).",
+		    rank, *stamp == '0' ? stamp + 1 : stamp);
+	}
+	trace_of_start(l, t + rank * MS, rank,
+		       "torch.distributed.DistNetworkError: The client socket has timed out after "
+		       "%.0fms while trying to connect to (node00000, 29500).",
+		       l->e->o.timeout_s * 1000);
+}
+
+/* Rank 0 counts who comes to its store, and does not wait for ever. */
+static void not_together(struct log *l, const struct sim_fault *f)
+{
+	uint32_t world = l->s->plan.world, came = 0, first = NO_ID;
+	double t = l->e->o.timeout_s * 1e9;
+
+	for (uint32_t i = 0; i < world; i++) {
+		came += !f->has[i];
+		first = first == NO_ID && sim_came(l->e, i) ? i : first;
+	}
+	for (uint32_t i = 0; i < world; i++)
+		if ((f->has[i] && f->how == SIM_NO_WAY) || (f->has[0] && sim_came(l->e, i)))
+			no_way(l, t - 5e9, i);
+	if (!f->has[0]) {
+		trace_of_start(l, t, 0,
+			       "torch.distributed.DistStoreError: Timed out after %.0f seconds "
+			       "waiting for clients. %" PRIu32 "/%" PRIu32 " clients joined.",
+			       l->e->o.timeout_s + 1, came, world_of(l, 0));
+		lose_store(l, t + 200 * MS);
+	}
+	launcher_ends(l, first, t + 1500 * MS, true);
+}
+
+/* The store waits in vain if rank 0 counts too many; else NCCL's first rank sees that they differ.
+ */
+static void other_world(struct log *l, const struct sim_fault *f)
+{
+	uint32_t world = l->s->plan.world;
+	double t = l->e->o.timeout_s * 1e9;
+
+	if (f->has[0]) {
+		trace_of_start(l, t, 0,
+			       "torch.distributed.DistStoreError: Timed out after %.0f seconds "
+			       "waiting for clients. %" PRIu32 "/%" PRIu32 " clients joined.",
+			       l->e->o.timeout_s + 1, world, 2 * world);
+		lose_store(l, t + 200 * MS);
+		return;
+	}
+	if (!l->e->o.gloo)
+		say(l, 5e9,
+		    "node00000:%" PRIu32 ":%" PRIu32 " [0] bootstrap.cc:305 NCCL WARN Bootstrap "
+		    "Root : mismatch in rank count from procs %" PRIu32 " : %" PRIu32,
+		    SIM_PID(0), SIM_PID(0) + 700, world, 2 * world);
+	for (size_t i = 0; i < f->n_ranks; i++)
+		trace_of_start(l, t + MS * (double)i, (uint32_t)f->ranks[i],
+			       "torch.distributed.DistStoreError: wait timeout after %.0fms, keys: "
+			       "/default_pg/0//%s//0/%" PRIu32,
+			       l->e->o.timeout_s * 1000, l->e->o.gloo ? "cpu" : "cuda", world);
+}
+
+static void bad_settings(struct log *l, const struct sim_fault *f)
+{
+	uint32_t first = (uint32_t)f->ranks[0];
+	double t = 2e9;
+
+	if (f->how == SIM_PORT) {
+		trace_of_start(l, t, 0,
+			       "torch.distributed.DistNetworkError: The server socket has failed "
+			       "to listen on any local network address. port: 29500, useIpv6: "
+			       "false, code: -98, name: EADDRINUSE, message: address already in "
+			       "use");
+	} else if (f->how == SIM_DEVICE) {
+		for (size_t i = 0; i < f->n_ranks; i++)
+			trace_of_start(l, t + 5 * MS * (double)i, (uint32_t)f->ranks[i],
+				       "torch.AcceleratorError: CUDA error: invalid device "
+				       "ordinal");
+	} else {
+		other_world(l, f);
+		first = f->has[0] ? 0 : first;
+		t = l->e->o.timeout_s * 1e9;
+	}
+	launcher_ends(l, first, t + 1500 * MS, true);
+}
+
+static void never_began(struct log *l)
+{
+	const struct sim_fault *f = l->e->starts;
+
+	if (f->kind == SIM_CONFIGURATION)
+		bad_settings(l, f);
+	else if (f->how != SIM_STILL_WAITED)
+		not_together(l, f);
+}
+
 static int in_time(const void *a, const void *b)
 {
 	const struct line *x = a, *y = b;
@@ -439,12 +612,16 @@ int sim_write_log(struct sim *s, struct error *reterr)
 	struct buf b = { 0 };
 	int r;
 
-	hello(&l);
+	hello(&l, -30e9, 0);
 	steps(&l);
-	own_words(&l);
-	network(&l);
-	watchdogs(&l);
-	endings(&l);
+	if (l.e->starts) {
+		never_began(&l);
+	} else {
+		own_words(&l);
+		network(&l);
+		watchdogs(&l);
+		endings(&l);
+	}
 	if (l.lines.n)
 		qsort(l.lines.v, l.lines.n, sizeof(*l.lines.v), in_time);
 	for (size_t i = 0; i < l.lines.n; i++)

@@ -24,7 +24,8 @@ static uint32_t calls_in(const struct sim_program *p, uint32_t group)
 	return n;
 }
 
-uint32_t sim_called_before(const struct sim *s, uint32_t stage, uint32_t group, uint32_t step)
+/* In the steps before, of any run. */
+static uint32_t called_before(const struct sim *s, uint32_t stage, uint32_t group, uint32_t step)
 {
 	uint32_t every = s->options.evaluate, evaluations = every && step ? (step - 1) / every : 0;
 	uint32_t n = (step - evaluations) * calls_in(&s->plans[0].programs[stage], group);
@@ -32,6 +33,11 @@ uint32_t sim_called_before(const struct sim *s, uint32_t stage, uint32_t group, 
 	if (evaluations)
 		n += evaluations * calls_in(&s->plans[1].programs[stage], group);
 	return n;
+}
+
+uint32_t sim_called_before(const struct sim *s, uint32_t stage, uint32_t group, uint32_t step)
+{
+	return called_before(s, stage, group, step) - called_before(s, stage, group, s->run_from);
 }
 
 void sim_past_begin(struct sim *s)
@@ -95,7 +101,11 @@ void sim_past_step(struct sim *s)
 
 	if (!e)
 		return;
-	*vec_push(&e->ends) = s->ranks[0].t;
+	if (s->step == s->run_from) /* new processes, empty rings */
+		for (size_t i = 0; i < e->n_ranks; i++)
+			e->past[i].n = 0;
+	*vec_push(&e->ends) =
+	    (struct sim_ended){ s->ranks[0].begin, s->ranks[0].t, sim_number(s), s->run };
 	for (size_t i = 0; i < e->n_ranks && s->step >= e->past_from; i++)
 		keep_calls(s, e->ranks[i], e->o.ring, &e->past[i]);
 }

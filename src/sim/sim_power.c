@@ -36,7 +36,7 @@ static int state_of(const struct sim *s, uint32_t rank)
 
 static void sample(const struct sim *s, struct buf *b, uint32_t rank, int at, double t)
 {
-	int state = at < 0 ? COMPUTES : state_of(s, rank);
+	int state = at < 0 && !s->evidence->starts ? COMPUTES : state_of(s, rank);
 	uint64_t seed = s->options.seed ^ 0x706f77;
 	double wobble = 0.95 + 0.1 * sim_share(seed, rank, (uint64_t)((int64_t)at + BEFORE));
 	char stamp[48];

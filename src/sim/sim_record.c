@@ -223,7 +223,7 @@ static void put_comms(struct sim *s, uint32_t rank, const struct sim_rank *r,
 	step->comms = arena_alloc(&s->arena, (p->n_rows + 1) * sizeof(*step->comms));
 	for (uint32_t i = 0; i < p->n_rows; i++) {
 		const struct sim_row *row = &p->rows[i];
-		uint64_t before = (uint64_t)s->step * row->count;
+		uint64_t before = (uint64_t)(s->step - s->run_from) * row->count;
 
 		step->comms[i] = (struct step_comm){
 			.group = s->groups[rank][row->group],
@@ -256,6 +256,7 @@ static void put_colls(struct sim *s, uint32_t rank, const struct sim_rank *r,
 		      const struct sim_program *p, struct step *step)
 {
 	const struct sim_plan *plan = &s->plan;
+	uint64_t since = s->step - s->run_from;
 
 	step->colls = arena_alloc(&s->arena, (p->n_keep + 1) * sizeof(*step->colls));
 	for (uint32_t i = 0; i < p->n_keep; i++) {
@@ -269,10 +270,8 @@ static void put_colls(struct sim *s, uint32_t rank, const struct sim_rank *r,
 
 		step->colls[step->n_colls++] = (struct step_coll){
 			.comm = op->row,
-			.seq =
-			    pair ? (int64_t)((uint64_t)s->step * plan->of_kind[SIM_PP] + op->place)
-				 : (int64_t)((uint64_t)s->step * plan->of_kind[op->group] +
-					     op->place),
+			.seq = pair ? (int64_t)(since * plan->of_kind[SIM_PP] + op->place)
+				    : (int64_t)(since * plan->of_kind[op->group] + op->place),
 			.bytes = op->bytes,
 			.peer =
 			    pair ? (int32_t)plan->rank_at[stage * plan->lanes + plan->lane_of[rank]]
@@ -296,7 +295,7 @@ static void put_step(struct sim *s, uint32_t rank)
 
 	*step = (struct step){
 		.rank_row = rank,
-		.number = s->step,
+		.number = sim_number(s),
 		.start_ns =
 		    SIM_EPOCH_NS + whole(r->begin + s->offset[rank] + s->drift[rank] * r->begin),
 		.wall_ns = whole(r->t - r->begin),
@@ -337,5 +336,8 @@ void sim_record_step(struct sim *s)
 {
 	arena_reset(&s->arena);
 	for (uint32_t r = 0; r < s->plan.world; r++)
-		put_step(s, r);
+		if (sim_recorded(s, r))
+			put_step(s, r);
+		else
+			s->step_of[r] = NULL;
 }

@@ -82,7 +82,7 @@ static double compute_factor(const struct sim *s, uint32_t rank, const struct si
 		else if (f->kind == SIM_STAGE)
 			slower = (uint32_t)f->stage == s->plan.stage_of[rank] &&
 				 op->phase != SIM_OPTIMIZER;
-		factor *= slower ? sim_fault_factor(f, s->step) : 1;
+		factor *= slower ? sim_fault_factor(f, s->latest) : 1;
 	}
 	return factor;
 }
@@ -100,7 +100,7 @@ static void link_fault(struct sim *s, uint32_t rank, const struct sim_op *op, st
 		    (!s->spans[op->group] && s->plan.world > node))
 			continue;
 		if (!f->pair || (inst->first_bad && (inst->first_bad - 1) / node != rank / node))
-			inst->slow = MAX(inst->slow, (float)sim_fault_factor(f, s->step));
+			inst->slow = MAX(inst->slow, (float)sim_fault_factor(f, s->latest));
 		else
 			inst->first_bad = rank + 1;
 	}
@@ -241,9 +241,9 @@ static void complete(struct sim *s, uint32_t at, const struct sim_op *op)
 	if (op->kind == SIM_POST && op->place > 0) /* one after the other on their stream */
 		from = MAX(from, s->insts[at - 1].done);
 	if (op->with_tokens)
-		ns *=
-		    1 + s->options.routing * fabs(sim_normal(s->options.seed ^ 0x70, at, s->step));
-	ns *= 1 + 0.02 * sim_normal(s->options.seed ^ 0x6e, at, s->step);
+		ns *= 1 + s->options.routing *
+			      fabs(sim_normal(s->options.seed ^ 0x70, at, sim_moment(s)));
+	ns *= 1 + 0.02 * sim_normal(s->options.seed ^ 0x6e, at, sim_moment(s));
 	if (inst->crowd > 0 && op->kind != SIM_POST)
 		ns += CROWDED * MIN((double)inst->crowd, ns);
 	inst->done = from + ns;
@@ -381,7 +381,7 @@ static void data(struct sim *s, uint32_t rank, struct sim_rank *r)
 	host_faults(s, rank, r, false);
 	if (r->spans)
 		r->spans[r->pc] = (struct sim_span){ from, from, r->host };
-	if (sim_share(s->options.seed ^ 0x6c, rank, s->step) * GC_EVERY < 1) {
+	if (sim_share(s->options.seed ^ 0x6c, rank, sim_moment(s)) * GC_EVERY < 1) {
 		r->host += gc;
 		r->pending[OWN_HOST] += gc;
 		r->pending_detail[HOST_GC] += gc;
@@ -406,7 +406,7 @@ static void work(struct sim *s, uint32_t rank, struct sim_rank *r, const struct 
 		ns *= MAX(0.2, tokens);
 	}
 	ns *= compute_factor(s, rank, op);
-	if (s->step == 0)
+	if (s->step == s->run_from)
 		ns *= WARM_UP;
 	start = take_up(r, op, n_ops);
 	if (r->moving > start)
@@ -457,7 +457,7 @@ static void rank_begin(struct sim *s, uint32_t rank)
 		.kept = old.kept,
 		.work_ns = old.work_ns,
 		.spans = old.spans,
-		.noise = hash_mix(hash_mix(s->options.seed, rank), s->step),
+		.noise = hash_mix(hash_mix(s->options.seed, rank), sim_moment(s)),
 	};
 	r->step_host = r->host;
 	find_bases(s, rank, r->base);
@@ -478,7 +478,7 @@ static void draw_lengths(struct sim *s)
 			for (size_t k = 0; k < s->n_active; k++)
 				if (s->active[k]->kind == SIM_WORKLOAD &&
 				    sim_share(s->options.seed ^ 0x77, i, s->step) < 0.25)
-					x *= sim_fault_factor(s->active[k], s->step);
+					x *= sim_fault_factor(s->active[k], s->latest);
 			s->lengths[at] = (float)MAX(x, 0.1);
 		}
 }
@@ -499,10 +499,12 @@ struct step *const *sim_next(struct sim *s, uint64_t *ret_number)
 
 	if (s->step == MIN(s->options.steps, sim_hang_step(&s->options)))
 		return NULL;
+	sim_restart_due(s);
+	s->latest = MAX(s->latest, s->step);
 	s->plan = s->plans[sim_evaluates(s, s->step)];
 	s->n_active = 0;
 	for (size_t i = 0; i < s->options.faults.n; i++)
-		if (sim_fault_on(&s->options.faults.v[i], s->step))
+		if (sim_fault_on(&s->options.faults.v[i], s->step, s->latest, s->run))
 			s->active[s->n_active++] = &s->options.faults.v[i];
 	draw_lengths(s);
 	for (uint32_t i = 0; i < s->n_insts; i++)
@@ -517,13 +519,33 @@ struct step *const *sim_next(struct sim *s, uint64_t *ret_number)
 	sim_record_step(s);
 	sim_trace_step(s);
 	sim_past_step(s);
-	*ret_number = s->step++;
+	*ret_number = sim_number(s);
+	s->step++;
 	return s->step_of;
 }
 
 double sim_step_ns(const struct sim *s)
 {
 	return s->step_ns;
+}
+
+uint32_t sim_run(const struct sim *s)
+{
+	return s->run;
+}
+
+bool sim_reaches(const struct sim *s, const struct sim_fault *f)
+{
+	return sim_fault_reaches(f, s->latest, s->run);
+}
+
+void sim_step_span(const struct sim *s, double *ret_begin, double *ret_end)
+{
+	*ret_begin = *ret_end = 0;
+	for (uint32_t r = 0; r < s->plan.world; r++) {
+		*ret_begin = MAX(*ret_begin, s->ranks[r].begin);
+		*ret_end = MAX(*ret_end, s->ranks[r].t);
+	}
 }
 
 /* --- beginning and end --- */
@@ -534,6 +556,20 @@ static bool computes(int phase)
 	return phase == SIM_EMBEDDING || phase == SIM_ATTENTION || phase == SIM_MLP ||
 	       phase == SIM_HEAD || phase == SIM_OPTIMIZER || phase == SIM_FORWARD ||
 	       phase == SIM_BACKWARD;
+}
+
+/* Of faults with which the job never begins. */
+static int check_start(const struct sim_fault *f, int64_t world, struct error *reterr)
+{
+	if (f->from)
+		return error_set(reterr, -EINVAL, "%s: such a job never begins: from= must be 0",
+				 sim_fault_infos[f->kind].name);
+	if (f->kind == SIM_CONFIGURATION && f->how == SIM_PORT && (f->n_ranks != 1 || f->ranks[0]))
+		return error_set(reterr, -EINVAL, "configuration: the port is rank 0's: ranks=0");
+	if ((int64_t)f->n_ranks >= world)
+		return error_set(reterr, -EINVAL, "%s: some ranks must be without it",
+				 sim_fault_infos[f->kind].name);
+	return 0;
 }
 
 static int check(const struct sim_options *o, struct error *reterr)
@@ -555,9 +591,16 @@ static int check(const struct sim_options *o, struct error *reterr)
 				 "interleaved stages need pp of 2 or more, and micro-batches that "
 				 "it divides: pp=%" PRIu32 ", %" PRIu32 " micro-batches",
 				 pp, o->micro_batches);
+	if (sim_restarts_check(&o->restarts, o->steps, world, reterr) < 0)
+		return -EINVAL;
 	for (size_t i = 0; i < o->faults.n; i++) {
 		const struct sim_fault *f = &o->faults.v[i];
 
+		if (f->run > (int64_t)o->restarts.n || (f->run >= 0 && sim_fault_hangs(f)))
+			return error_set(reterr, -EINVAL,
+					 "%s: run= is one of 0 to %zu (with --restart), and of no "
+					 "fault that is for ever",
+					 sim_fault_infos[f->kind].name, o->restarts.n);
 		if (f->n_ranks && f->ranks[f->n_ranks - 1] >= world)
 			return error_set(reterr, -EINVAL,
 					 "%s: there is no rank %" PRId64 " in a job of %" PRId64,
@@ -577,6 +620,8 @@ static int check(const struct sim_options *o, struct error *reterr)
 					 "%s: the job has the steps 0 to %" PRIu32
 					 " only: it never acts",
 					 sim_fault_infos[f->kind].name, o->steps - 1);
+		if (sim_fault_starts(f) && check_start(f, world, reterr) < 0)
+			return -EINVAL;
 		if (f->rail >= 0 && (uint32_t)f->rail >= o->gpus_per_node)
 			return error_set(reterr, -EINVAL,
 					 "comm-link: rail= must be one of 0 to %" PRIu32,

@@ -65,7 +65,7 @@ static void put_where(const struct sim *s, struct buf *b, const struct sim_hang_
 	const struct sim_call *c = waited_for(e, r);
 	bool synced = r->pc + e->hang->queue >= r->program->ops.n;
 
-	if (r->fault && r->stand == SIM_IDLE) {
+	if (r->fault && r->stand == SIM_IDLE && !e->starts) {
 		for (const char *const *f = fault_frames(r->fault); *f; f++)
 			sim_put(b, "    %s\n", *f);
 	} else if (c) {
@@ -82,6 +82,16 @@ static void put_where(const struct sim *s, struct buf *b, const struct sim_hang_
 		sim_put(b, "    forward (model.py:118)\n"
 			   "    _call_impl (torch/nn/modules/module.py:1750)\n");
 	}
+}
+
+/* Where it waits for the others before there is a group. */
+static void put_start(struct buf *b)
+{
+	sim_put(b, "    _create_c10d_store (torch/distributed/rendezvous.py:189)\n"
+		   "    _env_rendezvous_handler (torch/distributed/rendezvous.py:278)\n"
+		   "    init_process_group (torch/distributed/distributed_c10d.py:1736)\n"
+		   "    wrapper (torch/distributed/c10d_logger.py:95)\n"
+		   "    main (train.py:240)\n");
 }
 
 int sim_write_stacks(struct sim *s, struct error *reterr)
@@ -108,9 +118,13 @@ int sim_write_stacks(struct sim *s, struct error *reterr)
 			"Python v3.11.9 (/usr/bin/python3.11)\n\n"
 			"Thread %" PRIu32 " (%s): \"MainThread\"\n",
 			SIM_PID(rank), SIM_PID(rank), e->o.gloo ? "idle" : "active");
-		put_where(s, &b, h);
-		sim_put(&b, "    train_step (train.py:114)\n    main (train.py:260)\n"
-			    "    <module> (train.py:291)\n");
+		if (e->starts) {
+			put_start(&b);
+		} else {
+			put_where(s, &b, h);
+			sim_put(&b, "    train_step (train.py:114)\n    main (train.py:260)\n");
+		}
+		sim_put(&b, "    <module> (train.py:291)\n");
 		snprintf(name, sizeof(name), "stacks/rank%" PRIu32 ".txt", rank);
 		r = sim_save(s, name, &b, reterr);
 	}
