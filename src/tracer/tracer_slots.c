@@ -88,7 +88,7 @@ void tracer_push(const struct ring_record *r, unsigned n)
 	if (!s)
 		return;
 	for (unsigned i = 0; i < n; i++)
-		core_put(s, &r[i]);
+		core_put_record(s, &r[i]);
 	core_leave();
 }
 
@@ -99,7 +99,7 @@ void tracer_push_kernels(const struct ring_record *r, unsigned n)
 	if (!tracer_on())
 		return;
 	for (unsigned i = 0; i < n; i++)
-		core_put(s, &r[i]);
+		core_put_record(s, &r[i]);
 }
 
 uint32_t tracer_phase(void)
@@ -110,5 +110,5 @@ uint32_t tracer_phase(void)
 	if (!tracer_on() || !s || !s->depth)
 		return 0;
 	depth = s->depth < RING_OPEN_MAX ? s->depth : RING_OPEN_MAX;
-	return s->open[depth - 1].name;
+	return (uint32_t)s->open[depth - 1].word;
 }

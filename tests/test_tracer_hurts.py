@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What the tracer may need of its host, and that it never hurts it.
+
+The library's imported symbols: libc only, of no version above 2.17, and none that allocates,
+prints, ends the process or raises a signal. Then a program with and without the tracer, a hundred
+rounds of each thing that may happen to it: the same exit status, the same output.
+"""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+LIBRARY = os.environ['LIBLOCKSTEP']
+VICTIM = os.environ['TRACER_VICTIM']
+ROUNDS = int(os.environ.get('TRACER_ROUNDS', '100'))
+SANITIZED = os.environ.get('TRACER_SANITIZED') == '1'
+EXPORTS = re.compile(r'lockstep_\w+|InitializeInjection(Nvtx2(_fnptr)?)?|ncclProfiler_v\d+|LOCKSTEP_1')
+FORBIDDEN = re.compile(
+    r'(m|c|re)alloc|(re)?free|reallocarray|aligned_alloc|posix_memalign|memalign|strn?dup|mallopt|'
+    r'v?(f|s|sn|d|as)?w?printf(_chk)?|__\w*printf_chk|put(s|c|char)|f(open|close|read|write|put[sc])\w*|perror|syslog|'
+    r'write|abort|_*exit|_Exit|quick_exit|raise|t?g?kill|pthread_kill|sigqueue|signal|sigaction|'
+    r'sigprocmask|pthread_\w+|__assert\w*|__stack_chk_fail|atexit|__cxa_atexit|fork|system|popen|'
+    r'opendir|readdir|getpwuid|setenv|putenv|unsetenv|__tls_get_addr')
+
+
+def symbols(*args):
+    return [line.split()[-1] for line in
+            subprocess.run(['nm', '-D', *args, LIBRARY], check=True, capture_output=True,
+                           text=True).stdout.splitlines()]
+
+
+@unittest.skipIf(SANITIZED, 'a sanitizer brings symbols of its own')
+class Symbols(unittest.TestCase):
+    def test_imports_nothing_that_can_hurt(self):
+        bad = [s for s in symbols('-u') if FORBIDDEN.fullmatch(s.split('@')[0])]
+        self.assertEqual(bad, [])
+
+    def test_imports_nothing_newer_than_glibc_2_17(self):
+        for s in symbols('-u'):
+            m = re.search(r'@+GLIBC_(\d+)\.(\d+)', s)
+            if m:
+                self.assertLessEqual((int(m[1]), int(m[2])), (2, 17), s)
+            else:
+                self.assertNotIn('@', s)
+
+    def test_dynamic_loading_is_not_required(self):
+        undefined = subprocess.run(['nm', '-D', '-u', LIBRARY], capture_output=True, text=True).stdout
+        for line in undefined.splitlines():
+            if re.search(r' dl(open|sym|error|close)@', line):
+                self.assertEqual(line.split()[0], 'w', line)
+
+    def test_exports_its_doors_only(self):
+        self.assertEqual([s for s in symbols('--defined-only')
+                          if not EXPORTS.fullmatch(s.split('@')[0])], [])
+        self.assertIn('lockstep_start', ' '.join(symbols('--defined-only')))
+
+    def test_needs_libc_and_is_never_unloaded(self):
+        dynamic = subprocess.run(['readelf', '-dW', LIBRARY], capture_output=True, text=True).stdout
+        needed = re.findall(r'NEEDED.*\[(.*?)\]', dynamic)
+        self.assertEqual([n for n in needed if not re.match(r'libc\.so|ld-linux', n)], [])
+        self.assertIn('NODELETE', dynamic)
+        self.assertIn('STATIC_TLS', dynamic)
+        self.assertIn('NOW', dynamic)
+
+
+class SameWithAndWithout(unittest.TestCase):
+    """The victim under LOCKSTEP=0, and traced, with something done to its ring or its host."""
+
+    def setUp(self):
+        self.base = tempfile.mkdtemp(prefix='lockstep-test-', dir='/dev/shm')
+        self.folder = os.path.join(self.base, 'rings')
+
+    def tearDown(self):
+        shutil.rmtree(self.base, ignore_errors=True)
+
+    def env(self, way, traced, **more):
+        env = {k: v for k, v in os.environ.items() if not re.match(r'SLURM_|PMI|OMPI_|LOCAL_RANK', k)}
+        env.update(VICTIM=way, RANK='0', LOCKSTEP='1' if traced else '0', LOCKSTEP_DIR=self.folder, **more)
+        return env
+
+    def rings(self):
+        return [os.path.join(self.folder, n) for n in os.listdir(self.folder)] \
+            if os.path.isdir(self.folder) else []
+
+    def forget(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def once(self, way, traced, **more):
+        p = subprocess.run([VICTIM], env=self.env(way, traced, **more), capture_output=True, timeout=60)
+        return p.returncode, p.stdout, p.stderr
+
+    def rounds(self, way, rings=1, times=ROUNDS, **more):
+        want = self.once(way, False, **more)
+        self.assertEqual(self.rings(), [])
+        for _ in range(times):
+            self.assertEqual(self.once(way, True, **more), want)
+            self.assertEqual(len(self.rings()), rings)
+            self.forget()
+        return want
+
+    def test_runs(self):
+        self.assertEqual(self.rounds('steps')[0], 7)
+
+    def test_forks(self):
+        self.assertEqual(self.rounds('forks', FORKS='2')[0], 7)
+
+    def test_vforks(self):
+        self.assertEqual(self.rounds('vforks')[0], 7)
+
+    def test_execs(self):
+        self.assertEqual(self.rounds('execs', rings=3)[0], 7)
+
+    def test_exits_from_a_thread(self):
+        self.assertEqual(self.rounds('exits')[0], 3)
+
+    def test_first_thread_leaves(self):
+        self.assertEqual(self.rounds('leader')[1], b'still here\n')
+
+    def test_is_killed(self):
+        self.assertEqual(self.rounds('killed')[0], -signal.SIGKILL)
+
+    def test_threads_come_and_go(self):
+        self.rounds('threads', times=ROUNDS // 10, THREADS='400')
+
+    def test_limit_of_open_files_is_hit(self):
+        """Before the start, at it, and after it: the program can open as many as without us."""
+        for most in (3, 4, 5, 6, 20):
+            self.rounds('files', rings=int(most > 4), times=ROUNDS // 5, FILES=str(most))
+
+    def waiting(self, traced, harm):
+        p = subprocess.Popen([VICTIM], env=self.env('waits', traced), stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(p.stdout.readline(), b'ready\n')
+        if traced:
+            harm()
+        out, err = p.communicate(b'x', timeout=60)
+        return p.returncode, out, err
+
+    def harmed(self, harm):
+        want = self.waiting(False, harm)
+        self.assertEqual(want[0], 7)
+        for _ in range(ROUNDS):
+            self.assertEqual(self.waiting(True, harm), want)
+            self.forget()
+
+    def test_folder_of_the_rings_is_deleted(self):
+        self.harmed(self.forget)
+
+    def test_ring_is_scribbled_on(self):
+        def scribble():
+            for path in self.rings():
+                with open(path, 'r+b') as f:
+                    size = os.fstat(f.fileno()).st_size
+                    f.write(os.urandom(size))
+        self.harmed(scribble)
+
+    def test_file_system_is_full_or_small(self):
+        """A file system of 1 MB, and one that is full: no ring, nothing left behind."""
+        os.mkdir(self.folder, 0o700)
+        for size, fill in (('1m', 0), ('16m', 12 << 20)):
+            if os.geteuid() or subprocess.run(['mount', '-t', 'tmpfs', '-o', f'size={size},mode=700', 'none',
+                                               self.folder], capture_output=True).returncode:
+                self.skipTest('no right to mount a small tmpfs')
+            try:
+                with open(os.path.join(self.folder, 'fill'), 'wb') as f:
+                    f.write(b'\0' * fill)
+                want = self.once('steps', False)
+                for _ in range(ROUNDS):
+                    self.assertEqual(self.once('steps', True), want)
+                    self.assertEqual(os.listdir(self.folder), ['fill'])
+            finally:
+                subprocess.run(['umount', self.folder], check=True)
+
+
+if __name__ == '__main__':
+    sys.exit(unittest.main())
