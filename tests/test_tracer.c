@@ -237,7 +237,7 @@ static void file_and_folder_are_for_their_owner_alone(void **state)
 	assert_int_equal(stat(folder, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0700);
 	assert_int_equal(stat(ring_path, &st), 0);
-	assert_int_equal(st.st_mode & 07777, 0600);
+	assert_int_equal(st.st_mode & 07777, 0400);
 	assert_true((uint64_t)st.st_blocks * 512 >= (uint64_t)st.st_size);
 }
 

@@ -132,20 +132,20 @@ class SameWithAndWithout(unittest.TestCase):
         for most in (3, 4, 5, 6, 20):
             self.rounds('files', rings=int(most > 4), times=ROUNDS // 5, FILES=str(most))
 
-    def waiting(self, traced, harm):
+    def waiting(self, traced, harm, **options):
         p = subprocess.Popen([VICTIM], env=self.env('waits', traced), stdin=subprocess.PIPE,
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
         self.assertEqual(p.stdout.readline(), b'ready\n')
         if traced:
             harm()
         out, err = p.communicate(b'x', timeout=60)
         return p.returncode, out, err
 
-    def harmed(self, harm):
-        want = self.waiting(False, harm)
+    def harmed(self, harm, **options):
+        want = self.waiting(False, harm, **options)
         self.assertEqual(want[0], 7)
         for _ in range(ROUNDS):
-            self.assertEqual(self.waiting(True, harm), want)
+            self.assertEqual(self.waiting(True, harm, **options), want)
             self.forget()
 
     def test_folder_of_the_rings_is_deleted(self):
@@ -158,6 +158,25 @@ class SameWithAndWithout(unittest.TestCase):
                     size = os.fstat(f.fileno()).st_size
                     f.write(os.urandom(size))
         self.harmed(scribble)
+
+    def test_ring_cannot_be_truncated_by_its_user(self):
+        """A mapped file that is cut short is SIGBUS; so its mode lets nobody do it. Root overrides
+        modes, so root tries it as another user."""
+        options = {}
+        if not os.geteuid():
+            options = {'user': 65534, 'group': 65534, 'extra_groups': []}
+            os.chown(self.base, 65534, 65534)
+            try:
+                subprocess.run([VICTIM], env=self.env('whom', False), check=True, capture_output=True, **options)
+            except (OSError, subprocess.CalledProcessError):
+                self.skipTest('another user may not run the program in this folder')
+
+        def truncate():
+            self.assertEqual(len(self.rings()), 1)
+            p = subprocess.run(['truncate', '-s', '0', *self.rings()], capture_output=True, **options)
+            self.assertNotEqual(p.returncode, 0)
+            self.assertGreater(os.stat(self.rings()[0]).st_size, 1 << 20)
+        self.harmed(truncate, **options)
 
     def test_file_system_is_full_or_small(self):
         """A file system of 1 MB, and one that is full: no ring, nothing left behind."""
