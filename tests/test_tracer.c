@@ -180,6 +180,25 @@ static void ring_tells_what_the_program_told(void **state)
 	free(ring.bytes);
 }
 
+static void other_clock_tells_ns(void **state)
+{
+	const struct ring_record *r;
+	struct ring ring;
+
+	(void)state;
+	setenv("LOCKSTEP_CLOCK", "monotonic", 1);
+	assert_int_equal(run("fixed"), 0);
+	unsetenv("LOCKSTEP_CLOCK");
+	ring = the_ring();
+	assert_int_equal(ring.h->clock, RING_CLOCK_MONOTONIC);
+	assert_true(ring.h->first.ticks <= ring.h->first.monotonic_ns + 1000000);
+	assert_int_equal(ring_slot(&ring, 1)->head, 8);
+	r = ring_record(&ring, 1, 2);
+	assert_name(&ring, r->name, "layer");
+	assert_in_range(r->duration, 2000000, 5000000000);
+	free(ring.bytes);
+}
+
 static void header_says_whose_it_is(void **state)
 {
 	const char *base;
@@ -621,6 +640,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define CLAIM(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 		CLAIM(ring_tells_what_the_program_told),
+		CLAIM(other_clock_tells_ns),
 		CLAIM(header_says_whose_it_is),
 		CLAIM(identity_is_what_was_told_last),
 		CLAIM(file_and_folder_are_for_their_owner_alone),

@@ -133,7 +133,7 @@ static inline struct my_slot *core_enter_fast(void)
 	struct my_thread *me = &my_thread;
 	struct my_slot *s = me->slot;
 
-	if (unlikely(!tracer_on() || me->busy || !s || !core.tsc))
+	if (unlikely(!tracer_on() || me->busy || !s))
 		return NULL;
 	*(volatile uint8_t *)&me->busy = 1;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);

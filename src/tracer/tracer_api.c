@@ -70,7 +70,12 @@ static inline void phase_close(struct my_slot *s, const struct open_phase *open,
 	beat(s, open->t + duration);
 }
 
-static __attribute__((noinline, cold)) void phase_begin_slow(uint32_t name, unsigned kind)
+/*
+ * Each call is written for the usual case, in which it calls nothing and so keeps nothing on the
+ * stack; what is left is done by a function of its own. The second kind is of clocks that are a
+ * call themselves.
+ */
+static __attribute__((noinline)) void phase_begin_slow(uint32_t name, unsigned kind)
 {
 	struct my_slot *s = core_enter();
 
@@ -85,11 +90,22 @@ static __attribute__((noinline, cold)) void phase_begin_slow(uint32_t name, unsi
 	core_leave();
 }
 
+static __attribute__((noinline)) void phase_begin_called(uint32_t name, unsigned kind,
+							 struct my_slot *s)
+{
+	phase_open(s, name, kind, core_monotonic_ns());
+	core_leave();
+}
+
 void lockstep_phase_begin(uint32_t name, enum lockstep_phase_kind kind)
 {
 	struct my_slot *s = core_enter_fast();
 
 	if (likely(s && s->depth < RING_OPEN_MAX)) {
+		if (unlikely(!core.tsc)) {
+			phase_begin_called(name, kind, s);
+			return;
+		}
 		phase_open(s, name, kind, core_tsc());
 		core_leave();
 		return;
@@ -99,7 +115,7 @@ void lockstep_phase_begin(uint32_t name, enum lockstep_phase_kind kind)
 	phase_begin_slow(name, kind);
 }
 
-static __attribute__((noinline, cold)) void phase_end_slow(void)
+static __attribute__((noinline)) void phase_end_slow(void)
 {
 	struct my_slot *s = core_enter();
 
@@ -117,14 +133,27 @@ static __attribute__((noinline, cold)) void phase_end_slow(void)
 	core_leave();
 }
 
+static __attribute__((noinline)) void phase_end_called(struct my_slot *s)
+{
+	const struct open_phase *open = &s->open[s->depth - 1];
+
+	phase_close(s, open, core_duration(open->t, core_monotonic_ns()));
+	core_leave();
+}
+
 void lockstep_phase_end(void)
 {
 	struct my_slot *s = core_enter_fast();
 
 	if (likely(s && s->depth - 1u < RING_OPEN_MAX)) {
 		const struct open_phase *open = &s->open[s->depth - 1];
-		uint64_t now = core_tsc();
+		uint64_t now;
 
+		if (unlikely(!core.tsc)) {
+			phase_end_called(s);
+			return;
+		}
+		now = core_tsc();
 		if (likely(now >= open->t)) {
 			phase_close(s, open, now - open->t);
 			core_leave();
@@ -144,8 +173,7 @@ static inline void value_put(struct my_slot *s, uint32_t name, unsigned kind, ui
 	core_leave();
 }
 
-static __attribute__((noinline, cold)) void tell_value_slow(uint32_t name, unsigned kind,
-							    uint64_t value)
+static __attribute__((noinline)) void tell_value_slow(uint32_t name, unsigned kind, uint64_t value)
 {
 	struct my_slot *s = core_enter();
 
@@ -153,14 +181,22 @@ static __attribute__((noinline, cold)) void tell_value_slow(uint32_t name, unsig
 		value_put(s, name, kind, value, core_ticks());
 }
 
+static __attribute__((noinline)) void tell_value_called(uint32_t name, unsigned kind,
+							uint64_t value, struct my_slot *s)
+{
+	value_put(s, name, kind, value, core_monotonic_ns());
+}
+
 static inline void tell_value(uint32_t name, unsigned kind, uint64_t value)
 {
 	struct my_slot *s = core_enter_fast();
 
-	if (likely(s != NULL))
+	if (unlikely(!s))
+		tell_value_slow(name, kind, value);
+	else if (likely(core.tsc))
 		value_put(s, name, kind, value, core_tsc());
 	else
-		tell_value_slow(name, kind, value);
+		tell_value_called(name, kind, value, s);
 }
 
 void lockstep_counter(uint32_t name, double value)
