@@ -33,7 +33,8 @@ struct open_phase {
 	uint64_t t, word; /* word: as core_word makes it */
 };
 
-/* A slot as its thread knows it. head and depth are atomic for the sake of the next thread only. */
+/* A slot as its thread knows it. head, beat and depth are atomic for its next thread's sake only.
+ */
 struct my_slot {
 	struct ring_record *ring;
 	struct ring_slot *shown; /* to the readers */

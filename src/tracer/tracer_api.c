@@ -10,9 +10,9 @@
 
 static void beat(struct my_slot *s, uint64_t now)
 {
-	if (likely(now - s->beat < BEAT_TICKS))
+	if (likely(now - load_relaxed(&s->beat) < BEAT_TICKS))
 		return;
-	s->beat = now;
+	store_relaxed(&s->beat, now);
 	store_relaxed(&core.header->beat, now);
 }
 

@@ -53,7 +53,7 @@ static void take_over(struct my_slot *s, uint32_t tid)
 	store_relaxed(&s->shown->depth, 0);
 	store_fence();
 	s->depth = 0;
-	s->beat = 0;
+	store_relaxed(&s->beat, 0);
 	prctl(PR_GET_NAME, thread, 0, 0, 0);
 	memcpy(s->shown->thread, thread, sizeof(thread));
 	store_relaxed(&s->shown->claims, ++s->claims);
