@@ -492,6 +492,27 @@ static void library_may_be_loaded_again_and_again(void **state)
 	assert_int_equal(rings(), 1);
 }
 
+static void second_copy_in_a_process_stays_off(void **state)
+{
+	char copy[128], command[1024];
+	char *argv[] = { (char *)"loads", getenv("LIBLOCKSTEP"), copy, NULL };
+
+	(void)state;
+	snprintf(copy, sizeof(copy), "%s-copy.so", folder);
+	snprintf(command, sizeof(command), "cp '%s' '%s'", argv[1], copy);
+	assert_int_equal(system(command), 0);
+	assert_int_equal(run_as(getenv("TRACER_LOADS"), "", argv), 0);
+	unlink(copy);
+	assert_int_equal(rings(), 1);
+}
+
+static void calls_leave_errno_alone(void **state)
+{
+	(void)state;
+	assert_int_equal(run("errno"), 0);
+	assert_int_equal(rings(), 1);
+}
+
 /* --- who is traced --- */
 
 static bool traced(const char *const *command)
@@ -660,6 +681,8 @@ int main(void)
 		CLAIM(collectives_beyond_the_room_are_counted),
 		CLAIM(stop_is_for_good),
 		CLAIM(library_may_be_loaded_again_and_again),
+		CLAIM(second_copy_in_a_process_stays_off),
+		CLAIM(calls_leave_errno_alone),
 		CLAIM(only_processes_with_a_rank_are_traced),
 		CLAIM(launchers_and_workers_are_not_traced),
 		CLAIM(strange_folder_is_not_used),

@@ -17,6 +17,7 @@ import unittest
 
 LIBRARY = os.environ['LIBLOCKSTEP']
 VICTIM = os.environ['TRACER_VICTIM']
+INCLUDE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), 'include')
 ROUNDS = int(os.environ.get('TRACER_ROUNDS', '100'))
 SANITIZED = os.environ.get('TRACER_SANITIZED') == '1'
 EXPORTS = re.compile(r'lockstep_\w+|InitializeInjection(Nvtx2(_fnptr)?)?|ncclProfiler_v\d+|LOCKSTEP_1')
@@ -32,6 +33,29 @@ def symbols(*args):
     return [line.split()[-1] for line in
             subprocess.run(['nm', '-D', *args, LIBRARY], check=True, capture_output=True,
                            text=True).stdout.splitlines()]
+
+
+class Header(unittest.TestCase):
+    def test_empty_calls_need_no_library(self):
+        for compiler, language, extra in (('cc', 'c', ['-std=c99']), ('c++', 'c++', [])):
+            if not shutil.which(compiler):
+                continue
+            with tempfile.TemporaryDirectory() as t:
+                source, target = os.path.join(t, f'a.{language}'), os.path.join(t, 'a')
+                with open(source, 'w') as f:
+                    f.write('#include "lockstep/lockstep.h"\nint main(void) { uint32_t n = lockstep_name("x");\n'
+                            'lockstep_step_begin(-1); lockstep_phase_begin(n, LOCKSTEP_PHASE_USER); '
+                            'lockstep_phase_end(); lockstep_collective_end(lockstep_collective_begin(n, '
+                            'LOCKSTEP_OP_BARRIER, -1, 0)); lockstep_counter(n, 1.0); lockstep_mark(n); '
+                            'lockstep_step_end(); lockstep_identity(0, 0, 1); lockstep_stop(); '
+                            'return lockstep_start() + lockstep_on(); }\n')
+                subprocess.run([compiler, *extra, '-Wall', '-Wextra', '-Wconversion', '-Werror', '-I', INCLUDE,
+                                '-DLOCKSTEP_NONE', source, '-o', target], check=True)
+                subprocess.run([target], check=True)
+                if not SANITIZED:
+                    subprocess.run([compiler, *extra, '-Wall', '-Wextra', '-Wconversion', '-Werror', '-I', INCLUDE,
+                                    source, '-o', target, LIBRARY], check=True)
+                    subprocess.run([target], check=True, env={**os.environ, 'LOCKSTEP': '0'})
 
 
 @unittest.skipIf(SANITIZED, 'a sanitizer brings symbols of its own')
@@ -120,6 +144,20 @@ class SameWithAndWithout(unittest.TestCase):
 
     def test_first_thread_leaves(self):
         self.assertEqual(self.rounds('leader')[1], b'still here\n')
+
+    def test_pid_namespaces_have_rings_of_their_own(self):
+        unshare = ['unshare', '--pid', '--fork', '--mount-proc']
+        if subprocess.run([*unshare, 'true'], capture_output=True).returncode:
+            self.skipTest('no right to make a PID namespace')
+        self.once('steps', True)
+        for _ in range(2):
+            self.assertEqual(subprocess.run([*unshare, VICTIM], env=self.env('steps', True),
+                                            capture_output=True).returncode, 7)
+        names = [os.path.basename(r)[37:].split('-') for r in self.rings()]  # behind the boot's id
+        self.assertEqual(len(names), 3)
+        inner = [n for n in names if n[1] == '1']
+        self.assertGreaterEqual(len(inner), 2)
+        self.assertNotIn(str(os.stat('/proc/self/ns/pid').st_ino), [n[0] for n in inner])
 
     def test_is_killed(self):
         self.assertEqual(self.rounds('killed')[0], -signal.SIGKILL)

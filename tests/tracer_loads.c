@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tracer_loads.c - loads and unloads the library again and again, without being linked to it. */
+/*
+ * tracer_loads.c - loads and unloads the library again and again, without being linked to it; then
+ * a copy of it from another path, which must stay off.
+ */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <stdio.h>
@@ -30,24 +33,32 @@ static unsigned maps(void)
 	return n;
 }
 
+static int started(const char *path, int flags)
+{
+	void *lib = dlopen(path, RTLD_NOW | flags);
+	int (*start)(void), on;
+
+	if (!lib) {
+		puts(dlerror());
+		return -1;
+	}
+	*(void **)&start = dlsym(lib, "lockstep_start");
+	on = start ? start() : -1;
+	dlclose(lib);
+	return on;
+}
+
 int main(int argc, char **argv)
 {
 	unsigned fds = count("/proc/self/fd"), mapped = 0;
 
 	for (unsigned i = 0; argc > 1 && i < 1000; i++) {
-		void *lib = dlopen(argv[1], RTLD_NOW | (i % 2 ? RTLD_LOCAL : RTLD_GLOBAL));
-		int (*start)(void);
-
-		if (!lib) {
-			puts(dlerror());
-			return 1;
-		}
-		*(void **)&start = dlsym(lib, "lockstep_start");
-		if (!start || !start())
+		if (started(argv[1], i % 2 ? RTLD_LOCAL : RTLD_GLOBAL) != 1)
 			return 2;
-		dlclose(lib);
 		if (!i)
 			mapped = maps();
 	}
-	return maps() == mapped && count("/proc/self/fd") == fds ? 0 : 3;
+	if (maps() != mapped || count("/proc/self/fd") != fds)
+		return 3;
+	return argc > 2 && started(argv[2], RTLD_LOCAL) != 0 ? 4 : 0;
 }

@@ -353,6 +353,29 @@ static int files(void)
 	return steps();
 }
 
+/* A thread's first call claims a slot, and asks after dead threads. */
+static void *asks_errno(void *arg)
+{
+	errno = 77;
+	step(1);
+	lockstep_start();
+	*(int *)arg |= errno != 77;
+	return NULL;
+}
+
+static int errnos(void)
+{
+	int wrong = 0;
+
+	for (unsigned i = 0; i < 100; i++) {
+		pthread_t t;
+
+		pthread_create(&t, NULL, asks_errno, &wrong);
+		pthread_join(t, NULL);
+	}
+	return wrong;
+}
+
 static int stops(void)
 {
 	step(1);
@@ -389,7 +412,7 @@ static const struct way {
 	{ "crowd", crowd },   { "race", race },	  { "exits", exits_from_thread },
 	{ "storm", storm },   { "names", names }, { "leader", leader_leaves },
 	{ "many", many },     { "files", files }, { "long_name", long_name },
-	{ "stops", stops },   { "waits", waits },
+	{ "errno", errnos },  { "stops", stops }, { "waits", waits },
 };
 
 int main(void)
