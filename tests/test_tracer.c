@@ -506,6 +506,20 @@ static void second_copy_in_a_process_stays_off(void **state)
 	assert_int_equal(rings(), 1);
 }
 
+static void threads_that_start_at_once_are_all_told(void **state)
+{
+	struct ring ring;
+
+	(void)state;
+	for (unsigned i = 0; i < 10; i++) {
+		assert_int_equal(run("together"), 0);
+		ring = the_ring();
+		assert_int_equal(ring_units(&ring), 8);
+		free(ring.bytes);
+		remove_rings();
+	}
+}
+
 static void calls_leave_errno_alone(void **state)
 {
 	(void)state;
@@ -682,6 +696,7 @@ int main(void)
 		CLAIM(stop_is_for_good),
 		CLAIM(library_may_be_loaded_again_and_again),
 		CLAIM(second_copy_in_a_process_stays_off),
+		CLAIM(threads_that_start_at_once_are_all_told),
 		CLAIM(calls_leave_errno_alone),
 		CLAIM(only_processes_with_a_rank_are_traced),
 		CLAIM(launchers_and_workers_are_not_traced),

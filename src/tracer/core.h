@@ -69,8 +69,7 @@ struct core {
 	uint64_t counters[RING_COUNTERS];
 	struct ring_clock_pair last;
 	uint32_t clock_lock, clock_seq, identity_lock, identity_seq;
-	int32_t rank, local_rank, world_size;
-	bool identity_told;
+	int32_t rank, local_rank, world_size; /* as told, or the environment's */
 	uint32_t doors, off_told, left_told;
 };
 extern struct core core;
