@@ -435,7 +435,8 @@ static const struct way {
 	{ "crowd", crowd },   { "race", race },	  { "exits", exits_from_thread },
 	{ "storm", storm },   { "names", names }, { "leader", leader_leaves },
 	{ "many", many },     { "files", files }, { "long_name", long_name },
-	{ "errno", errnos },  { "stops", stops }, { "waits", waits },
+	{ "errno", errnos },  { "stops", stops }, { "together", together },
+	{ "waits", waits },
 };
 
 int main(void)

@@ -167,9 +167,12 @@ static bool begin(const struct whom *w)
 	int error;
 
 	core.tsc = clock_has_tsc();
-	core.rank = core.rank >= 0 ? core.rank : w->rank;
-	core.local_rank = core.local_rank >= 0 ? core.local_rank : w->local_rank;
-	core.world_size = core.world_size >= 0 ? core.world_size : w->world_size;
+	if (load_relaxed(&core.rank) < 0)
+		store_relaxed(&core.rank, w->rank);
+	if (load_relaxed(&core.local_rank) < 0)
+		store_relaxed(&core.local_rank, w->local_rank);
+	if (load_relaxed(&core.world_size) < 0)
+		store_relaxed(&core.world_size, w->world_size);
 	ring_place(&place);
 	if (!describe(&h, &place) || !page_make())
 		return false;
