@@ -332,6 +332,14 @@ static int storm(void)
 	return 0;
 }
 
+/* Record n has the value n. */
+static int numbers(void)
+{
+	for (unsigned i = 0; i < number("NUMBERS", 5000000); i++)
+		lockstep_counter(tokens, i);
+	return 0;
+}
+
 static int names(void)
 {
 	static char large[1 << 20];
@@ -429,14 +437,14 @@ static const struct way {
 	const char *name;
 	int (*run)(void);
 } ways[] = {
-	{ "steps", steps },   { "whom", whom },	  { "fixed", fixed },
-	{ "killed", killed }, { "deep", deep },	  { "forks", forks },
-	{ "vforks", vforks }, { "execs", execs }, { "threads", threads },
-	{ "crowd", crowd },   { "race", race },	  { "exits", exits_from_thread },
-	{ "storm", storm },   { "names", names }, { "leader", leader_leaves },
-	{ "many", many },     { "files", files }, { "long_name", long_name },
-	{ "errno", errnos },  { "stops", stops }, { "together", together },
-	{ "waits", waits },
+	{ "steps", steps },	  { "whom", whom },   { "fixed", fixed },
+	{ "killed", killed },	  { "deep", deep },   { "forks", forks },
+	{ "vforks", vforks },	  { "execs", execs }, { "threads", threads },
+	{ "crowd", crowd },	  { "race", race },   { "exits", exits_from_thread },
+	{ "storm", storm },	  { "names", names }, { "leader", leader_leaves },
+	{ "many", many },	  { "files", files }, { "long_name", long_name },
+	{ "errno", errnos },	  { "stops", stops }, { "numbers", numbers },
+	{ "together", together }, { "waits", waits },
 };
 
 int main(void)
