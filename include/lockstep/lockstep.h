@@ -49,6 +49,8 @@ enum lockstep_op {
 
 #ifndef LOCKSTEP_NONE
 
+#pragma GCC visibility push(default)
+
 /*
  * Begins to tell. 1: told from now on, or before; 0: not, since the process is none that trains
  * (no RANK, LOCAL_RANK or their like, or a loader's worker, and not asked for by LOCKSTEP=1), there
@@ -60,8 +62,9 @@ int lockstep_start(void);
 void lockstep_stop(void);
 /* Are we telling? */
 int lockstep_on(void);
-/* Rank and number of ranks; -1: unknown. The environment's (RANK, WORLD_SIZE and their like) hold
-   where this is never called. */
+/* Rank, rank on its node and number of ranks; -1 leaves what is known, by the environment (RANK,
+   WORLD_SIZE and their like) or an earlier call. Told before the start, a rank makes this a process
+   that trains, whatever its environment. */
 void lockstep_identity(int rank, int local_rank, int world_size);
 
 /* The id of a name of at most 1,023 bytes, the same for the same bytes; 0: no room, which all calls
@@ -89,6 +92,8 @@ void lockstep_mark(uint32_t name);
 uint64_t lockstep_collective_begin(uint32_t group, enum lockstep_op op, int64_t sequence,
 				   uint64_t bytes);
 void lockstep_collective_end(uint64_t collective);
+
+#pragma GCC visibility pop
 
 #else /* LOCKSTEP_NONE */
 
