@@ -167,7 +167,7 @@ void lockstep_phase_begin(uint32_t name, enum lockstep_phase_kind kind)
 		open_names[depth - 1] = name;
 	tell((struct told){ .kind = TOLD_PHASE_BEGIN, .name = name, .arg = kind });
 	if (edge)
-		edge(name);
+		edge(true, name);
 }
 
 void lockstep_phase_end(void)
@@ -179,7 +179,7 @@ void lockstep_phase_end(void)
 	depth--;
 	tell((struct told){ .kind = TOLD_PHASE_END });
 	if (edge)
-		edge(0);
+		edge(false, 0);
 }
 
 void tracer_step_guess(int64_t number)

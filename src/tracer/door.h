@@ -23,9 +23,7 @@ void tracer_profiled(bool on);
 /* The kernels' channel alone is off, for that reason, which the agent is to say; all else goes on. */
 void tracer_kernels_off(uint32_t code, const char *why);
 
-/*
- * Called at each begin and end of a phase, on its thread: the name, or 0 at the end; NULL: nobody.
- * Set once.
- */
-typedef void (*tracer_edge)(uint32_t name);
+/* Called at each begin and end of a phase, on its thread; name: of the phase that begins. Set once;
+   NULL: nobody. */
+typedef void (*tracer_edge)(bool begin, uint32_t name);
 void tracer_on_edges(tracer_edge f);
