@@ -96,15 +96,15 @@ static int make(const struct call *c, const void *d, uint64_t *ids, size_t *n)
 	case 2:
 		if (*n < CALLS_MAX)
 			ids[(*n)++] = ((uint64_t(*)(const void *, const struct nvtx_attributes *))
-					       core2[NVTX_DOMAIN_START_EX])(d, &c->a);
+					   core2[NVTX_DOMAIN_START_EX])(d, &c->a);
 		return 0;
 	case 3:
 		((void (*)(const void *, uint64_t))core2[NVTX_DOMAIN_END])(
-			d, *n ? ids[--*n] : c->a.payload.u64);
+		    d, *n ? ids[--*n] : c->a.payload.u64);
 		return 0;
 	default:
-		((void (*)(const void *, const struct nvtx_attributes *))
-			 core2[NVTX_DOMAIN_MARK_EX])(d, &c->a);
+		((void (*)(const void *,
+			   const struct nvtx_attributes *))core2[NVTX_DOMAIN_MARK_EX])(d, &c->a);
 		return 0;
 	}
 }

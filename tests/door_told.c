@@ -14,6 +14,7 @@ _Atomic size_t n_told;
 _Atomic uint64_t told_counts[RING_COUNTERS];
 _Atomic size_t told_kernels;
 bool told_off, told_elsewhere, told_profiled;
+_Atomic uint64_t told_steps;
 char told_why[160];
 uint32_t told_code;
 void (*told_each)(const struct ring_record *r, unsigned n);
@@ -196,6 +197,11 @@ bool tracer_steps_elsewhere(void)
 void lockstep_step_end(void)
 {
 	tell((struct told){ .kind = TOLD_STEP_END });
+}
+
+uint64_t tracer_steps_done(void)
+{
+	return told_steps;
 }
 
 void tracer_profiled(bool on)

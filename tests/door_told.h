@@ -18,7 +18,8 @@ enum told_kind {
 	TOLD_STEP_END,
 	TOLD_COUNTER, /* name, value: bits */
 	TOLD_MARK,
-	TOLD_COLL_BEGIN, /* name: group, arg: op, value: sequence, more: bytes; t: its id; algorithm */
+	TOLD_COLL_BEGIN, /* name: group, arg: op, value: sequence, more: bytes; t: its id; algorithm
+			  */
 	TOLD_COLL_END,	 /* t: its id */
 	TOLD_RECORD,	 /* r, of a thread's ring */
 	TOLD_KERNEL,	 /* r, of that of kernels */
@@ -41,6 +42,7 @@ extern _Atomic size_t told_kernels; /* all, whether kept or not */
 extern bool told_off;		    /* the process tells nothing */
 extern bool told_elsewhere;	    /* steps come from the program */
 extern bool told_profiled;
+extern _Atomic uint64_t told_steps;
 extern char told_why[160]; /* of the kernels' channel being off */
 extern uint32_t told_code;
 extern void (*told_each)(const struct ring_record *r, unsigned n); /* kernels, instead of keeping */

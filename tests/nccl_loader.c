@@ -34,9 +34,9 @@ static int init(struct comm *c, int *mask)
 		return ((const struct nccl_plugin_3 *)plugin)->init(&c->context, mask);
 	if (version == 4)
 		return ((const struct nccl_plugin_4 *)plugin)
-			->init(&c->context, mask, "world", c->hash, 1, 4, 0, NULL);
+		    ->init(&c->context, mask, "world", c->hash, 1, 4, 0, NULL);
 	return ((const struct nccl_plugin_5 *)plugin)
-		->init(&c->context, c->hash, mask, "world", 1, 4, 0, NULL);
+	    ->init(&c->context, c->hash, mask, "world", 1, 4, 0, NULL);
 }
 
 static void *start(const struct comm *c, int i, bool p2p)

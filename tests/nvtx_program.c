@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nvtx_program.c - a program with NVTX ranges through NVIDIA's header, twice: as a program and, built
- * with -DPART, as a shared object of its own, which meets NVTX by itself.
+ * nvtx_program.c - a program with NVTX ranges through NVIDIA's header, twice: as a program and,
+ * built with -DPART, as a shared object of its own, which meets NVTX by itself.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -16,7 +16,8 @@ void part_run(void)
 {
 	nvtxDomainHandle_t d = nvtxDomainCreateA("part");
 	nvtxStringHandle_t s = nvtxDomainRegisterStringA(d, "attention");
-	nvtxEventAttributes_t a = { .version = NVTX_VERSION, .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE };
+	nvtxEventAttributes_t a = { .version = NVTX_VERSION,
+				    .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE };
 
 	a.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
 	a.message.registered = s;

@@ -128,5 +128,36 @@ class Nccl(Case):
         self.assertEqual(os.listdir(self.rings), [])
 
 
+class Cupti(Case):
+    """By hand, since without a driver no cuInit comes to it."""
+
+    script = "import ctypes, sys; l = ctypes.CDLL(sys.argv[1]); assert l.InitializeInjection() == 1; assert l.InitializeInjection() == 1\n" \
+             "l.lockstep_name.restype = ctypes.c_uint32; l.lockstep_mark(l.lockstep_name(b'alive')); assert l.lockstep_on()"
+
+    def test_the_real_cupti_refuses_and_all_else_goes_on(self):
+        import ctypes
+        real = next((p for d in ('lib64', 'lib', 'extras/CUPTI/lib64') for n in ('13', '12', '11.8')
+                     if os.path.exists(p := os.path.join(CUDA, d, 'libcupti.so.' + n))), None)
+        if not real:
+            self.skipTest('skipped: no libcupti')
+        try:
+            ctypes.CDLL('libcuda.so.1')
+            self.skipTest('skipped: there is a driver')
+        except OSError:
+            pass
+        self.run_in([sys.executable, '-c', self.script, LIB], LOCKSTEP_CUPTI=real)
+        ring = self.ring()
+        self.assertIn(ring.off_code, (999, 15))
+        self.assertIn('no kernels: CUPTI refuses', ring.off_text)
+        self.assertEqual((ring.state, ring.doors & 2), (1, 2))
+        self.assertEqual([r.name for r in ring.of('mark')], ['alive'])
+
+    def test_without_any_cupti_all_else_goes_on(self):
+        self.run_in([sys.executable, '-c', self.script, LIB], LOCKSTEP_CUPTI='/nonexistent/libcupti.so')
+        ring = self.ring()
+        self.assertIn('no libcupti', ring.off_text)
+        self.assertEqual(len(ring.of('mark')), 1)
+
+
 if __name__ == '__main__':
     unittest.main(argv=[sys.argv[0], '-v'])

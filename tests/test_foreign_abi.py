@@ -59,6 +59,56 @@ def nccl_same():
     return same
 
 
+CUPTI = '#include <cupti.h>\n#include "tracer/cupti_abi.h"\n'
+
+
+def cupti_same():
+    """Records of CUPTI 11.8 to 13, whichever of them these headers know, against one declaration of ours."""
+    fields = {
+        ('CUpti_ActivityKernel9', 'CUpti_ActivityKernel10'): ('cupti_kernel', {
+            'kind': 'kind', 'start': 'start', 'end': 'end', 'completed': 'completed', 'deviceId': 'device', 'contextId': 'context',
+            'streamId': 'stream', 'correlationId': 'correlation', 'gridId': 'grid', 'name': 'name', 'graphNodeId': 'graph_node',
+            'graphId': 'graph'}),
+        ('CUpti_ActivityMemcpy5', 'CUpti_ActivityMemcpy6'): ('cupti_memcpy', {
+            'copyKind': 'copy_kind', 'bytes': 'bytes', 'start': 'start', 'end': 'end', 'streamId': 'stream', 'correlationId': 'correlation',
+            'graphNodeId': 'graph_node', 'graphId': 'graph'}),
+        ('CUpti_ActivityMemset3', 'CUpti_ActivityMemset4'): ('cupti_memset', {
+            'bytes': 'bytes', 'start': 'start', 'end': 'end', 'streamId': 'stream', 'correlationId': 'correlation'}),
+        ('CUpti_ActivityMemcpyPtoP3', 'CUpti_ActivityMemcpyPtoP4'): ('cupti_peer', {
+            'bytes': 'bytes', 'start': 'start', 'end': 'end', 'streamId': 'stream', 'correlationId': 'correlation'}),
+        ('CUpti_ActivitySynchronization', 'CUpti_ActivitySynchronization2'): ('cupti_sync', {
+            'type': 'type', 'start': 'start', 'end': 'end', 'streamId': 'stream', 'correlationId': 'correlation', 'contextId': 'context'}),
+        ('CUpti_ActivityExternalCorrelation',): ('cupti_correlation', {
+            'externalKind': 'external_kind', 'externalId': 'id', 'correlationId': 'correlation'}),
+    }
+    same = {
+        'CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL': 'CUPTI_KERNEL', 'CUPTI_ACTIVITY_KIND_MEMCPY': 'CUPTI_MEMCPY',
+        'CUPTI_ACTIVITY_KIND_MEMSET': 'CUPTI_MEMSET', 'CUPTI_ACTIVITY_KIND_MEMCPY2': 'CUPTI_MEMCPY_PEER',
+        'CUPTI_ACTIVITY_KIND_SYNCHRONIZATION': 'CUPTI_SYNC', 'CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION': 'CUPTI_CORRELATION',
+        'CUPTI_ACTIVITY_KIND_RUNTIME': 'CUPTI_RUNTIME', 'CUPTI_ACTIVITY_KIND_DRIVER': 'CUPTI_DRIVER',
+        'CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2': 'CUPTI_CUSTOM_2', 'CUPTI_ERROR_MAX_LIMIT_REACHED': 'CUPTI_END',
+        'CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_POOL_LIMIT': 'CUPTI_DEVICE_BUFFERS', 'CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER': 'CUPTI_ZEROED',
+        'CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER': 'CUPTI_PER_THREAD',
+        'CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000': '211', 'CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernelExC_v11060': '430',
+        'CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000': '311', 'CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020': '41',
+        'CUPTI_RUNTIME_TRACE_CBID_cudaMemsetAsync_v3020': '51', 'CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize_v3020': '131',
+        'CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020': '165', 'CUPTI_RUNTIME_TRACE_CBID_cudaEventSynchronize_v3020': '137',
+        'CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyPeerAsync_v4000': '161',
+        'CUPTI_RUNTIME_TRACE_CBID_cudaMemcpy3DAsync_v3020': '145', 'CUPTI_RUNTIME_TRACE_CBID_cudaStreamWaitEvent_v3020': '147',
+        'CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel': '307', 'CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx': '652',
+        'CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch': '514', 'CUPTI_DRIVER_TRACE_CBID_cuMemcpyAsync': '306',
+        'CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoDAsync_v2': '277', 'CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2': '279',
+        'CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoDAsync_v2': '281', 'CUPTI_DRIVER_TRACE_CBID_cuMemsetD8Async': '216',
+        'CUPTI_DRIVER_TRACE_CBID_cuMemsetD32Async': '220',
+    }
+    for types, (ours, rows) in fields.items():
+        for theirs in types:
+            for a, b in rows.items():
+                same[f'offsetof({theirs}, {a})'] = f'offsetof(struct {ours}, {b})'
+                same[f'sizeof((({theirs} *)0)->{a})'] = f'sizeof(((struct {ours} *)0)->{b})'
+    return same
+
+
 def check(name, headers, same, includes):
     lines = [headers]
     for theirs, ours in same.items():
@@ -82,6 +132,10 @@ def main():
         failed += check('nvtx', NVTX, NVTX_SAME, [CUDA])
     else:
         print('skipped: no NVTX headers')
+    if (CUDA / 'cupti.h').exists():
+        failed += check('cupti', CUPTI, cupti_same(), [CUDA])
+    else:
+        print('skipped: no CUPTI headers')
     example = pathlib.Path(NCCL) / 'plugins' / 'profiler' / 'example' / 'nccl'
     if not NCCL or not example.exists():
         example = pathlib.Path(NCCL) / 'ext-profiler' / 'example' / 'nccl'  # to 2.28

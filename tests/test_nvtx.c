@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVTX's calls through the real headers where they are installed, else by our declarations alone. */
+/* NVTX's calls through the real headers where they are installed, else by our declarations alone.
+ */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -99,8 +100,8 @@ static const void *domain(const char *s)
 
 static int push_in(const void *d, const struct nvtx_attributes *a)
 {
-	return ((int (*)(const void *, const struct nvtx_attributes *))
-			object.core2[NVTX_DOMAIN_PUSH_EX])(d, a);
+	return ((int (*)(const void *,
+			 const struct nvtx_attributes *))object.core2[NVTX_DOMAIN_PUSH_EX])(d, a);
 }
 
 static int pop_in(const void *d)
@@ -110,8 +111,8 @@ static int pop_in(const void *d)
 
 static void mark_in(const void *d, const struct nvtx_attributes *a)
 {
-	((void (*)(const void *, const struct nvtx_attributes *))
-		 object.core2[NVTX_DOMAIN_MARK_EX])(d, a);
+	((void (*)(const void *, const struct nvtx_attributes *))object.core2[NVTX_DOMAIN_MARK_EX])(
+	    d, a);
 }
 
 static struct nvtx_attributes text(const char *s)
@@ -265,10 +266,11 @@ static void more_open_ranges_than_there_are_places_are_counted(void **state)
 static void registered_strings_domains_and_wide_names(void **state)
 {
 	const void *d = domain("train");
-	const void *h = ((const void *(*)(const void *, const char *))object.core2[NVTX_STRING_A])(
-		d, "mlp");
-	const void *w = ((const void *(*)(const void *, const wchar_t *))
-				 object.core2[NVTX_STRING_W])(d, L"\u00fcber \U0001F600");
+	const void *h =
+	    ((const void *(*)(const void *, const char *))object.core2[NVTX_STRING_A])(d, "mlp");
+	const void *w =
+	    ((const void *(*)(const void *, const wchar_t *))object.core2[NVTX_STRING_W])(
+		d, L"\u00fcber \U0001F600");
 	struct nvtx_attributes a = text(NULL);
 
 	(void)state;
@@ -284,7 +286,8 @@ static void registered_strings_domains_and_wide_names(void **state)
 	pop_in(d);
 	pop_in(d);
 	assert_string_equal(name_of(0), "mlp");
-	assert_string_equal(name_of(1), "\xc3\xbc" "ber \xf0\x9f\x98\x80");
+	assert_string_equal(name_of(1), "\xc3\xbc"
+					"ber \xf0\x9f\x98\x80");
 	assert_string_equal(name_of(2), "wide");
 	assert_int_equal(told_count(TOLD_PHASE_END), 3);
 }
@@ -567,15 +570,16 @@ static void threads_do_not_meet(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(a_range_with_a_steps_name_is_the_step_with_its_number, fresh),
+		cmocka_unit_test_setup(a_range_with_a_steps_name_is_the_step_with_its_number,
+				       fresh),
 		cmocka_unit_test_setup(without_one_the_optimizers_range_ends_the_step, fresh),
 		cmocka_unit_test_setup(else_the_outermost_that_repeats_begins_it, fresh),
 		cmocka_unit_test_setup(a_configured_name_is_the_only_step, fresh),
 		cmocka_unit_test_setup(no_range_is_a_step_where_the_program_tells_them, fresh),
 		cmocka_unit_test_setup(pushed_ranges_are_phases, fresh),
 		cmocka_unit_test_setup(known_words_give_kinds, fresh),
-		cmocka_unit_test_setup(an_end_without_a_begin_is_counted_and_ends_no_phase_of_others,
-				       fresh),
+		cmocka_unit_test_setup(
+		    an_end_without_a_begin_is_counted_and_ends_no_phase_of_others, fresh),
 		cmocka_unit_test_setup(nesting_may_be_as_deep_as_it_likes, fresh),
 		cmocka_unit_test_setup(a_range_may_end_on_another_thread, fresh),
 		cmocka_unit_test_setup(more_open_ranges_than_there_are_places_are_counted, fresh),

@@ -58,9 +58,20 @@ static const struct {
 };
 
 static const char *const steps[] = {
-	"step",		"trainstep",	 "trainingstep", "globalstep", "profilerstep",
-	"iteration",	"iter",		 "trainiter",	 "batch",      "trainiteration",
-	"trainbatch",	"trainingbatch", "runtrainingbatch", "trainingiteration",
+	"step",
+	"trainstep",
+	"trainingstep",
+	"globalstep",
+	"profilerstep",
+	"iteration",
+	"iter",
+	"trainiter",
+	"batch",
+	"trainiteration",
+	"trainbatch",
+	"trainingbatch",
+	"runtrainingbatch",
+	"trainingiteration",
 };
 
 static const struct {
@@ -100,7 +111,6 @@ static bool is_step(const char *letters)
 	}
 	return false;
 }
-
 
 static void take_digits(struct word *w, const char *s, size_t len)
 {

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 struct word {
-	uint8_t kind;	 /* enum ring_phase */
+	uint8_t kind;	/* enum ring_phase */
 	bool step;	/* a range of this name is a step */
 	uint32_t stem;	/* hash of all but its digits */
 	int64_t number; /* the only one that stands in it; -1: none, or several */

@@ -30,8 +30,10 @@ static struct comm {
 	int version;
 } comms[COMMS];
 /* What has no place among them: its events are told without a group. */
-static struct comm nobody[7] = { [2] = { .version = 2 }, [3] = { .version = 3 },
-				 [4] = { .version = 4 }, [5] = { .version = 5 },
+static struct comm nobody[7] = { [2] = { .version = 2 },
+				 [3] = { .version = 3 },
+				 [4] = { .version = 4 },
+				 [5] = { .version = 5 },
 				 [6] = { .version = 6 } };
 
 static _Atomic bool tells;
@@ -40,10 +42,10 @@ static const struct {
 	const char *name;
 	uint8_t bytes;
 } datatypes[] = {
-	{ "ncclInt8", 1 },	 { "ncclUint8", 1 },	    { "ncclInt32", 4 },
-	{ "ncclUint32", 4 },	 { "ncclInt64", 8 },	    { "ncclUint64", 8 },
-	{ "ncclFloat16", 2 },	 { "ncclFloat32", 4 },	    { "ncclFloat64", 8 },
-	{ "ncclBfloat16", 2 },	 { "ncclFloat8e4m3", 1 },   { "ncclFloat8e5m2", 1 },
+	{ "ncclInt8", 1 },     { "ncclUint8", 1 },	{ "ncclInt32", 4 },
+	{ "ncclUint32", 4 },   { "ncclInt64", 8 },	{ "ncclUint64", 8 },
+	{ "ncclFloat16", 2 },  { "ncclFloat32", 4 },	{ "ncclFloat64", 8 },
+	{ "ncclBfloat16", 2 }, { "ncclFloat8e4m3", 1 }, { "ncclFloat8e5m2", 1 },
 };
 
 bool nccl_tells(void)
@@ -171,8 +173,8 @@ static uint64_t bytes_of(uint8_t op, uint64_t count, const char *type, int ranks
 
 static uint8_t op_of(const char *func)
 {
-	return func ? word_of_collective(func, strnlen(func, NAME_BYTES)) :
-		      (uint8_t)LOCKSTEP_OP_UNKNOWN;
+	return func ? word_of_collective(func, strnlen(func, NAME_BYTES))
+		    : (uint8_t)LOCKSTEP_OP_UNKNOWN;
 }
 
 static uint64_t begin_coll(const struct comm *c, const struct nccl_shape *s, const void *e)
@@ -182,10 +184,10 @@ static uint64_t begin_coll(const struct comm *c, const struct nccl_shape *s, con
 
 	if (s->coll_name)
 		group = nccl_group_name(text_at(e, s->coll_name), u64_at(e, s->coll_hash));
-	return tracer_collective(group, op, (int64_t)u64_at(e, s->coll_seq),
-				 bytes_of(op, u64_at(e, s->coll_count), text_at(e, s->coll_type),
-					  c->ranks),
-				 text_at(e, s->coll_algo));
+	return tracer_collective(
+	    group, op, (int64_t)u64_at(e, s->coll_seq),
+	    bytes_of(op, u64_at(e, s->coll_count), text_at(e, s->coll_type), c->ranks),
+	    text_at(e, s->coll_algo));
 }
 
 static uint64_t begin_p2p(const struct comm *c, const struct nccl_shape *s, const void *e)
@@ -195,9 +197,8 @@ static uint64_t begin_p2p(const struct comm *c, const struct nccl_shape *s, cons
 
 	if (s->p2p_name)
 		group = nccl_group_name(text_at(e, s->p2p_name), u64_at(e, s->p2p_hash));
-	return tracer_collective(group, op, -1,
-				 bytes_of(op, u64_at(e, s->p2p_count), text_at(e, s->p2p_type), 0),
-				 NULL);
+	return tracer_collective(
+	    group, op, -1, bytes_of(op, u64_at(e, s->p2p_count), text_at(e, s->p2p_type), 0), NULL);
 }
 
 static int start(void *context, void **handle, const void *event)

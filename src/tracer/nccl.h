@@ -9,5 +9,6 @@
 
 /* Has NCCL given us its events, so that its NVTX ranges would tell them twice? */
 bool nccl_tells(void);
-/* The id of a communicator's name, the same on all of its ranks: `NAME:0xHASH`, or the hash alone. */
+/* The id of a communicator's name, the same on all of its ranks: `NAME:0xHASH`, or the hash alone.
+ */
 uint32_t nccl_group_name(const char *name, uint64_t hash);

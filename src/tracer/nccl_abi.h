@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nccl_abi.h - the profiler plugin's interface of NCCL, versions 2 (NCCL 2.24) to 6 (2.29), declared
- * anew. Of the events only what this library asks for: collectives, and sends and receives.
+ * nccl_abi.h - the profiler plugin's interface of NCCL, versions 2 (NCCL 2.24) to 6 (2.29),
+ * declared anew. Of the events only what this library asks for: collectives, and sends and
+ * receives.
  *
  * All versions have the same five functions and differ in what init takes and in where an event
  * keeps what: nccl_shapes. Sizes and offsets were read from NVIDIA's example headers; a test
@@ -146,17 +147,15 @@ struct nccl_shape {
 #define NCCL_SHAPE_NAMED(v)                                                                        \
 	{                                                                                          \
 		NCCL_AT(v, coll.name), NCCL_AT(v, coll.hash), NCCL_AT(v, coll.seq),                \
-			NCCL_AT(v, coll.func), NCCL_AT(v, coll.count), NCCL_AT(v, coll.datatype),  \
-			NCCL_AT(v, coll.algo), NCCL_AT(v, p2p.name), NCCL_AT(v, p2p.hash),         \
-			NCCL_AT(v, p2p.func), NCCL_AT(v, p2p.count), NCCL_AT(v, p2p.datatype),     \
-			false                                                                      \
+		    NCCL_AT(v, coll.func), NCCL_AT(v, coll.count), NCCL_AT(v, coll.datatype),      \
+		    NCCL_AT(v, coll.algo), NCCL_AT(v, p2p.name), NCCL_AT(v, p2p.hash),             \
+		    NCCL_AT(v, p2p.func), NCCL_AT(v, p2p.count), NCCL_AT(v, p2p.datatype), false   \
 	}
 #define NCCL_SHAPE(v, wide)                                                                        \
 	{                                                                                          \
 		0, 0, NCCL_AT(v, coll.seq), NCCL_AT(v, coll.func), NCCL_AT(v, coll.count),         \
-			NCCL_AT(v, coll.datatype), NCCL_AT(v, coll.algo), 0, 0,                    \
-			NCCL_AT(v, p2p.func), NCCL_AT(v, p2p.count), NCCL_AT(v, p2p.datatype),     \
-			wide                                                                       \
+		    NCCL_AT(v, coll.datatype), NCCL_AT(v, coll.algo), 0, 0, NCCL_AT(v, p2p.func),  \
+		    NCCL_AT(v, p2p.count), NCCL_AT(v, p2p.datatype), wide                          \
 	}
 
 /* By version; the name and the hash stand in the events to version 3, in init from then on. */
@@ -196,8 +195,8 @@ struct nccl_plugin_3 { /* and 2 */
 
 struct nccl_plugin_4 {
 	const char *name;
-	int (*init)(void **context, int *mask, const char *name, uint64_t hash, int nodes, int ranks,
-		    int rank, void *log);
+	int (*init)(void **context, int *mask, const char *name, uint64_t hash, int nodes,
+		    int ranks, int rank, void *log);
 	int (*start)(void *context, void **handle, const void *event);
 	int (*stop)(void *handle);
 	int (*state)(void *handle, int state, void *args);
@@ -206,8 +205,8 @@ struct nccl_plugin_4 {
 
 struct nccl_plugin_5 { /* and 6 */
 	const char *name;
-	int (*init)(void **context, uint64_t hash, int *mask, const char *name, int nodes, int ranks,
-		    int rank, void *log);
+	int (*init)(void **context, uint64_t hash, int *mask, const char *name, int nodes,
+		    int ranks, int rank, void *log);
 	int (*start)(void *context, void **handle, const void *event);
 	int (*stop)(void *handle);
 	int (*state)(void *handle, int state, void *args);

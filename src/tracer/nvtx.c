@@ -4,8 +4,8 @@
  * of each shared object comes here to have its functions replaced.
  *
  * Pushed ranges become phases of their thread (nvtx_step.c says which are steps), started ones are
- * told when they end, marks are marks, and counters if they carry a number. NCCL's own ranges become
- * collectives while its profiler plugin is not here. What tells nothing is counted.
+ * told when they end, marks are marks, and counters if they carry a number. NCCL's own ranges
+ * become collectives while its profiler plugin is not here. What tells nothing is counted.
  *
  * Ranges of two domains that cross on one thread are told as if they were nested.
  */
@@ -68,8 +68,7 @@ static uint64_t start(const void *domain, struct nvtx_text *t)
 	if (nvtx_step_named()) {
 		struct nvtx_meaning m = nvtx_text_meaning(t);
 
-		if (nvtx_step_is(nvtx_domain_name(domain), &m) &&
-		    !tracer_steps_elsewhere()) {
+		if (nvtx_step_is(nvtx_domain_name(domain), &m) && !tracer_steps_elsewhere()) {
 			nvtx_step_begin_now(&m);
 			return nvtx_range_start_step();
 		}
@@ -109,10 +108,11 @@ static bool number_of(const struct nvtx_attributes *a, double *ret)
 /* What NCCL's payloads hold since 2.23, when the communicator's hash came to stand first: the size
    tells them from those before. Elsewhere the size of what was sent stands alone. */
 static const uint8_t payload_bytes[] = {
-	[LOCKSTEP_OP_ALL_REDUCE] = 24,	   [LOCKSTEP_OP_BROADCAST] = 24, [LOCKSTEP_OP_REDUCE] = 24,
-	[LOCKSTEP_OP_ALL_GATHER] = 16,	   [LOCKSTEP_OP_GATHER] = 24,	 [LOCKSTEP_OP_SCATTER] = 24,
-	[LOCKSTEP_OP_REDUCE_SCATTER] = 24, [LOCKSTEP_OP_ALL_TO_ALL] = 16, [LOCKSTEP_OP_SEND] = 24,
-	[LOCKSTEP_OP_RECV] = 24,
+	[LOCKSTEP_OP_ALL_REDUCE] = 24,	   [LOCKSTEP_OP_BROADCAST] = 24,
+	[LOCKSTEP_OP_REDUCE] = 24,	   [LOCKSTEP_OP_ALL_GATHER] = 16,
+	[LOCKSTEP_OP_GATHER] = 24,	   [LOCKSTEP_OP_SCATTER] = 24,
+	[LOCKSTEP_OP_REDUCE_SCATTER] = 24, [LOCKSTEP_OP_ALL_TO_ALL] = 16,
+	[LOCKSTEP_OP_SEND] = 24,	   [LOCKSTEP_OP_RECV] = 24,
 };
 
 /* A collective from one of NCCL's ranges; 0: it is none, or its payload is unknown. */
@@ -349,17 +349,21 @@ struct hook {
 	}
 
 static const struct hook core[] = {
-	HOOK(NVTX_MARK_EX, mark_ex),	HOOK(NVTX_MARK_A, mark_a),   HOOK(NVTX_MARK_W, mark_w),
-	HOOK(NVTX_START_EX, start_ex),	HOOK(NVTX_START_A, start_a), HOOK(NVTX_START_W, start_w),
-	HOOK(NVTX_END, end),		HOOK(NVTX_PUSH_EX, push_ex), HOOK(NVTX_PUSH_A, push_a),
-	HOOK(NVTX_PUSH_W, push_w),	HOOK(NVTX_POP, pop_plain),
+	HOOK(NVTX_MARK_EX, mark_ex),   HOOK(NVTX_MARK_A, mark_a),   HOOK(NVTX_MARK_W, mark_w),
+	HOOK(NVTX_START_EX, start_ex), HOOK(NVTX_START_A, start_a), HOOK(NVTX_START_W, start_w),
+	HOOK(NVTX_END, end),	       HOOK(NVTX_PUSH_EX, push_ex), HOOK(NVTX_PUSH_A, push_a),
+	HOOK(NVTX_PUSH_W, push_w),     HOOK(NVTX_POP, pop_plain),
 };
 
 static const struct hook core2[] = {
-	HOOK(NVTX_DOMAIN_MARK_EX, domain_mark),	  HOOK(NVTX_DOMAIN_START_EX, domain_start),
-	HOOK(NVTX_DOMAIN_END, domain_end),	  HOOK(NVTX_DOMAIN_PUSH_EX, domain_push),
-	HOOK(NVTX_DOMAIN_POP, domain_pop),	  HOOK(NVTX_STRING_A, string_a),
-	HOOK(NVTX_STRING_W, string_w),		  HOOK(NVTX_DOMAIN_CREATE_A, domain_create),
+	HOOK(NVTX_DOMAIN_MARK_EX, domain_mark),
+	HOOK(NVTX_DOMAIN_START_EX, domain_start),
+	HOOK(NVTX_DOMAIN_END, domain_end),
+	HOOK(NVTX_DOMAIN_PUSH_EX, domain_push),
+	HOOK(NVTX_DOMAIN_POP, domain_pop),
+	HOOK(NVTX_STRING_A, string_a),
+	HOOK(NVTX_STRING_W, string_w),
+	HOOK(NVTX_DOMAIN_CREATE_A, domain_create),
 	HOOK(NVTX_DOMAIN_CREATE_W, domain_create_w),
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nvtx_abi.h - what NVTX v3 hands to an injection library, declared anew: the header-only library of
- * whoever calls it is no dependency of ours. Numbers are those of its nvtxTypes.h and
+ * nvtx_abi.h - what NVTX v3 hands to an injection library, declared anew: the header-only library
+ * of whoever calls it is no dependency of ours. Numbers are those of its nvtxTypes.h and
  * nvToolsExt.h; a test compares them where these headers are installed.
  */
 #pragma once

@@ -30,9 +30,8 @@ static uint64_t start(uint32_t name, uint8_t kind)
 		uint32_t at = (uint32_t)(n + i) % NVTX_OPEN;
 		uint64_t free = 0;
 
-		if (!atomic_compare_exchange_strong_explicit(&places[at].id, &free, BUSY,
-							     memory_order_acquire,
-							     memory_order_relaxed))
+		if (!atomic_compare_exchange_strong_explicit(
+			&places[at].id, &free, BUSY, memory_order_acquire, memory_order_relaxed))
 			continue;
 		places[at].t = tracer_ticks();
 		places[at].name = name;

@@ -5,8 +5,8 @@
  * Decided while the ranges come, best rule first; a better one takes over when it is met, and steps
  * count on:
  *   1. LOCKSTEP_STEP_RANGE names it: `name` or `domain/name`, at any depth. Then nothing else is.
- *   2. An outermost range with a step's name (step, iteration, train_step, ... and their like, with a
- *      number or without) is one step.
+ *   2. An outermost range with a step's name (step, iteration, train_step, ... and their like, with
+ * a number or without) is one step.
  *   3. An outermost range of the optimizer's ends a step, and begins the next.
  *   4. An outermost range that comes for the third time on its thread, and is none of data loading,
  *      checkpoints, evaluation, compilation, garbage collection, begins a step each time.

@@ -66,7 +66,8 @@ bool nvtx_text_of_attributes(struct nvtx_text *t, const struct nvtx_attributes *
 		nvtx_text_of(t, a->message.a);
 	else if (a->message_type == NVTX_MESSAGE_W)
 		nvtx_text_of_wide(t, a->message.w);
-	else if (a->message_type == NVTX_MESSAGE_STRING && nvtx_string_of(a->message.string, &t->id))
+	else if (a->message_type == NVTX_MESSAGE_STRING &&
+		 nvtx_string_of(a->message.string, &t->id))
 		t->s = NULL;
 	else
 		return a->message_type == NVTX_MESSAGE_NONE;
@@ -87,7 +88,8 @@ static struct nvtx_meaning find_meaning(const char *s, size_t len)
 
 struct nvtx_meaning nvtx_meaning_of(uint32_t id)
 {
-	uint64_t m = id <= RING_NAMES ? atomic_load_explicit(&meanings[id], memory_order_relaxed) : 0;
+	uint64_t m =
+	    id <= RING_NAMES ? atomic_load_explicit(&meanings[id], memory_order_relaxed) : 0;
 
 	return (struct nvtx_meaning){ .kind = m & 15,
 				      .op = m >> 4 & 15,
@@ -109,7 +111,7 @@ uint32_t nvtx_text_id(struct nvtx_text *t)
 
 		atomic_store_explicit(&meanings[t->id],
 				      (uint64_t)m.stem << 32 | (uint64_t)m.step << 10 |
-					      (uint64_t)m.named << 8 | (uint64_t)m.op << 4 | m.kind,
+					  (uint64_t)m.named << 8 | (uint64_t)m.op << 4 | m.kind,
 				      memory_order_relaxed);
 	}
 	return t->id;

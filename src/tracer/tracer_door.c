@@ -16,6 +16,11 @@ bool tracer_steps_elsewhere(void)
 	return load_relaxed(&core.steps_told);
 }
 
+uint64_t tracer_steps_done(void)
+{
+	return load_relaxed(&core.steps_done);
+}
+
 uint64_t tracer_collective(uint32_t group, uint8_t op, int64_t sequence, uint64_t bytes,
 			   const char *algorithm)
 {
