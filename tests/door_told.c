@@ -13,11 +13,12 @@ struct told *told;
 _Atomic size_t n_told;
 _Atomic uint64_t told_counts[RING_COUNTERS];
 _Atomic size_t told_kernels;
-bool told_off, told_elsewhere, told_profiled;
+bool told_off, told_elsewhere;
+_Atomic bool told_profiled;
 _Atomic uint64_t told_steps;
 char told_why[160];
 uint32_t told_code;
-void (*told_each)(const struct ring_record *r, unsigned n);
+void (*_Atomic told_each)(const struct ring_record *r, unsigned n);
 
 static uint8_t enabled;
 const volatile uint8_t *tracer_enabled = &enabled;
@@ -32,7 +33,7 @@ static _Thread_local uint32_t open_names[64];
 static _Thread_local uint32_t depth;
 static _Thread_local char self;
 static _Atomic uint64_t collectives;
-static tracer_edge edge;
+static _Atomic tracer_edge edge;
 
 void told_reset(void)
 {
@@ -42,7 +43,8 @@ void told_reset(void)
 	told_kernels = 0;
 	for (size_t i = 0; i < RING_COUNTERS; i++)
 		told_counts[i] = 0;
-	told_off = told_elsewhere = told_profiled = false;
+	told_off = told_elsewhere = false;
+	told_profiled = false;
 	told_why[0] = 0;
 	told_code = 0;
 	told_each = NULL;
@@ -143,13 +145,11 @@ void tracer_push(const struct ring_record *r, unsigned n)
 
 void tracer_push_kernels(const struct ring_record *r, unsigned n)
 {
-	told_kernels += n;
-	if (told_each) {
-		told_each(r, n);
-		return;
-	}
-	for (unsigned i = 0; i < n; i++)
+	for (unsigned i = 0; i < n && !told_each; i++)
 		tell((struct told){ .kind = TOLD_KERNEL, .r = r[i] });
+	if (told_each)
+		told_each(r, n);
+	told_kernels += n; /* last: who has seen it may read them */
 }
 
 uint32_t tracer_phase(void)
@@ -162,13 +162,20 @@ void tracer_on_edges(tracer_edge f)
 	edge = f;
 }
 
+static void tell_edge(bool begin, uint32_t name)
+{
+	tracer_edge f = edge;
+
+	if (f)
+		f(begin, name);
+}
+
 void lockstep_phase_begin(uint32_t name, enum lockstep_phase_kind kind)
 {
 	if (depth++ < 64)
 		open_names[depth - 1] = name;
 	tell((struct told){ .kind = TOLD_PHASE_BEGIN, .name = name, .arg = kind });
-	if (edge)
-		edge(true, name);
+	tell_edge(true, name);
 }
 
 void lockstep_phase_end(void)
@@ -179,8 +186,7 @@ void lockstep_phase_end(void)
 	}
 	depth--;
 	tell((struct told){ .kind = TOLD_PHASE_END });
-	if (edge)
-		edge(false, 0);
+	tell_edge(false, 0);
 }
 
 void tracer_step_guess(int64_t number)

@@ -41,11 +41,12 @@ extern _Atomic uint64_t told_counts[RING_COUNTERS];
 extern _Atomic size_t told_kernels; /* all, whether kept or not */
 extern bool told_off;		    /* the process tells nothing */
 extern bool told_elsewhere;	    /* steps come from the program */
-extern bool told_profiled;
+extern _Atomic bool told_profiled;
 extern _Atomic uint64_t told_steps;
 extern char told_why[160]; /* of the kernels' channel being off */
 extern uint32_t told_code;
-extern void (*told_each)(const struct ring_record *r, unsigned n); /* kernels, instead of keeping */
+extern void (*_Atomic told_each)(const struct ring_record *r,
+				 unsigned n); /* kernels, instead of keeping */
 
 #define TOLD_MAX (1u << 20)
 

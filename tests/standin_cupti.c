@@ -59,13 +59,13 @@ CUptiResult cuptiGetResultString(CUptiResult result, const char **s);
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t now_version = 130001;
 static int refuses;
-static bool on[KINDS], runtime_on[1024];
+static _Atomic bool on[KINDS], runtime_on[1024];
 static CUpti_BuffersCallbackRequestFunc request;
 static CUpti_BuffersCallbackCompleteFunc complete;
-static CUpti_TimestampCallbackFunc timestamp;
+static _Atomic CUpti_TimestampCallbackFunc timestamp;
 static size_t dropped;
 static uint32_t correlations;
-static size_t n_out, lost_without_buffer;
+static _Atomic size_t n_out, lost_without_buffer;
 static _Thread_local uint64_t stack[STACK];
 static _Thread_local uint32_t depth;
 
@@ -315,7 +315,7 @@ static void play_version(uint32_t v, int result)
 }
 
 /* torch.profiler's part: its buffers and clock, and nothing given back. */
-static size_t its_kernels, its_unknown;
+static _Atomic size_t its_kernels, its_unknown;
 static uint8_t its_memory[8][1 << 20];
 static uint32_t its_next;
 
@@ -404,7 +404,9 @@ CUptiResult cuptiGetVersion(uint32_t *version)
 
 CUptiResult cuptiGetTimestamp(uint64_t *t)
 {
-	*t = timestamp ? timestamp() : real_ns();
+	CUpti_TimestampCallbackFunc f = timestamp;
+
+	*t = f ? f() : real_ns();
 	return 0;
 }
 
