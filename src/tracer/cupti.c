@@ -182,11 +182,15 @@ static void *work(void *unused)
 	return NULL;
 }
 
-/* The last second's records, if they come at once; never is anything waited for beyond that. */
-static void at_exit(void)
+/*
+ * The last second's records, if they come at once; nothing is waited for beyond that. Behind it our
+ * thread calls CUPTI no more, whose own end comes next.
+ */
+static void at_exit(void *unused)
 {
 	uint64_t until = monotonic_ns() + EXIT_WAITS_MS * 1000000ull, now;
 
+	(void)unused;
 	if (!tracer_on())
 		return;
 	atomic_store(&ending, 1);
@@ -198,24 +202,34 @@ static void at_exit(void)
 	}
 }
 
-/* By its name: the symbol's version moved with libc 2.34, and a program may have no threads at all.
- */
-static int start_thread(void)
+static bool find(const char *name, void *ret)
+{
+	void *f = tracer_dlsym(RTLD_DEFAULT, name);
+
+	memcpy(ret, &f, sizeof(f));
+	return f;
+}
+
+/* Both by their names, and only here, inside cuInit, which takes memory and makes threads itself:
+   one moved with libc 2.34, and a program that never comes here needs neither. */
+static bool start_thread(void)
 {
 	int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-	void *f = tracer_dlsym(RTLD_DEFAULT, "pthread_create");
-	sigset_t all, kept;
+	int (*on_exit_call)(void (*)(void *), void *, void *);
+	uint64_t all = ~(3ull << 31), kept; /* 32 and 33 are libc's own: setuid() needs them */
 	pthread_t t;
-	int error;
+	bool made;
 
-	if (!f)
-		return -1;
-	memcpy(&create, &f, sizeof(f));
-	sigfillset(&all); /* the program's signals are for its own threads */
-	sigprocmask(SIG_BLOCK, &all, &kept);
-	error = create(&t, NULL, work, NULL);
-	sigprocmask(SIG_SETMASK, &kept, NULL);
-	return error;
+	if (!find("pthread_create", &create) || !find("__cxa_atexit", &on_exit_call) ||
+	    on_exit_call(at_exit, NULL, NULL))
+		return false;
+	/* the program's signals are for its own threads */
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &kept, sizeof(all));
+	made = !create(&t, NULL, work, NULL);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &kept, NULL, sizeof(kept));
+	if (!made)
+		atomic_store(&ended, 1);
+	return made;
 }
 
 static void begin(void)
@@ -240,12 +254,10 @@ static void begin(void)
 		return;
 	}
 	cupti_seat_taken();
-	if (start_thread()) {
+	if (!start_thread()) {
 		cupti_leave_seat();
 		off(0, "no thread could be started");
-		return;
 	}
-	atexit(at_exit);
 }
 
 TRACER_EXPORT int InitializeInjection(void)
