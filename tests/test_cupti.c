@@ -58,7 +58,7 @@ static void arm(uint32_t version, int refuses)
 /* The tracer's own thread reads within its second. */
 static void wait_for(size_t n)
 {
-	for (int i = 0; i < 500 && told_kernels < n; i++)
+	for (int i = 0; i < 1500 && told_kernels < n; i++)
 		nap(10);
 	if (told_kernels != n)
 		fprintf(stderr, "%zu of %zu\n", (size_t)told_kernels, n);
@@ -192,7 +192,7 @@ static void drops_are_counted(void)
 
 	arm(130001, 0);
 	cu->drop(12345);
-	for (int i = 0; i < 300 && told_counts[RING_CUPTI_DROPPED] == 0; i++)
+	for (int i = 0; i < 1000 && told_counts[RING_CUPTI_DROPPED] == 0; i++)
 		nap(10);
 	claim(told_counts[RING_CUPTI_DROPPED] == 12345);
 	wait_for(1);
@@ -212,12 +212,11 @@ static void a_flood_is_dropped_and_counted(void)
 	for (int i = 0; i < FLOOD; i++)
 		cu->launch("kernel", 7, t0, t0 + 1, 0);
 	cu->finish(false);
-	for (int i = 0; i < 300 && told_kernels + told_counts[RING_CUPTI_DROPPED] < FLOOD; i++)
+	for (int i = 0; i < 1500 && told_kernels + told_counts[RING_CUPTI_DROPPED] < FLOOD; i++)
 		nap(10);
-	claim(told_kernels >= 16u * CUPTI_BUFFER_BYTES / 216 / 2);
-	nap(1200);
-	claim(told_counts[RING_CUPTI_DROPPED] > 0);
 	claim(told_kernels + told_counts[RING_CUPTI_DROPPED] >= FLOOD);
+	claim(told_counts[RING_CUPTI_DROPPED] > 0);
+	claim(told_kernels >= (CUPTI_BUFFERS_SOFT - 2) * (size_t)(CUPTI_BUFFER_BYTES / 216 / 2));
 }
 
 static void an_older_cupti_always_gets_a_buffer(void)
@@ -315,7 +314,7 @@ static void lose_it(bool said)
 	cu->launch("taken", 7, t0, t0 + 1, 0); /* its buffer goes to the profiler */
 	cu->finish(false);
 	cu->profiler(true);
-	for (int i = 0; i < 300 && !told_profiled; i++)
+	for (int i = 0; i < 1000 && !told_profiled; i++)
 		nap(10);
 	claim(told_profiled);
 	for (int i = 0; i < 10; i++)
@@ -325,7 +324,7 @@ static void lose_it(bool said)
 
 static void check_taken_again(size_t kernels)
 {
-	for (int i = 0; i < 600 && told_profiled; i++)
+	for (int i = 0; i < 2000 && told_profiled; i++)
 		nap(10);
 	claim(!told_profiled);
 	claim(cu->enabled(CUPTI_KERNEL) && cu->enabled(CUPTI_SYNC));
