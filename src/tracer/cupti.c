@@ -117,6 +117,7 @@ static void look(void)
 		if (cupti_seat_is_ours()) /* else it would be another's records */
 			cupti.flush(0);
 		n = cupti_buffers_drain(cupti_records_read);
+		cupti_records_end();
 		if (n)
 			cupti_seat_saw_records();
 	} while (n >= CUPTI_BUFFERS_WAKE); /* as many may have come since */

@@ -50,6 +50,7 @@ void cupti_wake(void);
 /* cupti_records.c */
 void cupti_records_start(void);
 void cupti_records_read(uint8_t *at, size_t valid, int pass);
+void cupti_records_end(void); /* of a round */
 
 /* cupti_names.c: of one thread only */
 uint32_t cupti_name(const char *name);

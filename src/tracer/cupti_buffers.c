@@ -118,7 +118,7 @@ unsigned cupti_buffers_drain(void (*read)(uint8_t *at, size_t valid, int pass))
 	for (uint32_t i = 0; i < CUPTI_BUFFERS; i++) {
 		uint32_t state = atomic_load_explicit(&buffers[i].state, memory_order_acquire);
 
-		if (state == FULL || state == READY)
+		if (state == FULL)
 			read(buffers[i].at, buffers[i].valid, 0);
 	}
 	for (uint32_t i = 0; i < CUPTI_BUFFERS; i++) {

@@ -12,6 +12,7 @@
 #include "tracer/door.h"
 
 #define BATCH 64u
+#define LATER 2048u /* kept back at most; then the phase is what is known by now */
 #define PAST_NS                                                                                    \
 	(24ull * 3600 * 1000000000) /* no record is older, or later than that from now on          \
 				     */
@@ -30,7 +31,10 @@ static const char *const sync_words[] = {
 static struct {
 	struct ring_record r[BATCH];
 	unsigned n;
+	struct ring_record later[LATER];
+	unsigned n_later;
 	uint64_t oldest; /* of the times that can be */
+	bool phases;
 } out;
 
 static uint32_t name_of(const char *s)
@@ -53,10 +57,22 @@ static void flush(void)
 	out.n = 0;
 }
 
+void cupti_records_end(void)
+{
+	flush();
+	for (unsigned i = 0; i < out.n_later; i++)
+		out.later[i].value |= cupti_phases_of((uint32_t)(out.later[i].value >> 32));
+	tracer_push_kernels(out.later, out.n_later);
+	out.n_later = 0;
+}
+
 /* What was not timed has zeroes, what another tool's clock timed is far away: neither is told. */
 static void put(enum ring_kind kind, uint32_t name, uint64_t start, uint64_t end, uint32_t stream,
 		uint32_t correlation, bool graph)
 {
+	struct ring_record *r;
+	uint32_t phase;
+
 	if (!start || end < start) {
 		tracer_count(RING_IGNORED, 1);
 		return;
@@ -65,17 +81,21 @@ static void put(enum ring_kind kind, uint32_t name, uint64_t start, uint64_t end
 		tracer_count(RING_CLOCK_STEPS, 1);
 		return;
 	}
-	out.r[out.n++] = (struct ring_record){
+	phase = out.phases ? cupti_phases_of(correlation) : 0;
+	r = phase || !out.phases ? &out.r[out.n++] : &out.later[out.n_later++];
+	*r = (struct ring_record){
 		.t = start,
 		.duration = end - start,
 		.name = name,
 		.kind = (uint8_t)kind,
 		.depth = graph,
 		.arg = (uint16_t)stream,
-		.value = (uint64_t)correlation << 32 | cupti_phases_of(correlation),
+		.value = (uint64_t)correlation << 32 | phase,
 	};
 	if (out.n == BATCH)
 		flush();
+	if (out.n_later == LATER)
+		cupti_records_end();
 }
 
 static void read_kernel(const void *p)
@@ -118,6 +138,11 @@ static void read_sync(const void *p)
 	    s->correlation, false);
 }
 
+static void read_correlation(const void *p)
+{
+	cupti_phases_learn(p);
+}
+
 /* Asked for only since correlation needs it. */
 static void let_go(const void *p)
 {
@@ -125,9 +150,10 @@ static void let_go(const void *p)
 }
 
 static void (*const readers[])(const void *record) = {
-	[CUPTI_MEMCPY] = read_memcpy, [CUPTI_MEMSET] = read_memset, [CUPTI_DRIVER] = let_go,
-	[CUPTI_RUNTIME] = let_go,     [CUPTI_KERNEL] = read_kernel, [CUPTI_MEMCPY_PEER] = read_peer,
-	[CUPTI_SYNC] = read_sync,     [CUPTI_CORRELATION] = let_go,
+	[CUPTI_MEMCPY] = read_memcpy, [CUPTI_MEMSET] = read_memset,
+	[CUPTI_DRIVER] = let_go,      [CUPTI_RUNTIME] = let_go,
+	[CUPTI_KERNEL] = read_kernel, [CUPTI_MEMCPY_PEER] = read_peer,
+	[CUPTI_SYNC] = read_sync,     [CUPTI_CORRELATION] = read_correlation,
 };
 
 static void learn(uint8_t *at, size_t valid)
@@ -144,8 +170,9 @@ void cupti_records_read(uint8_t *at, size_t valid, int pass)
 {
 	void *record = NULL;
 
+	out.phases = cupti_phases_on();
 	if (pass == 0) {
-		if (cupti_phases_on())
+		if (out.phases)
 			learn(at, valid);
 		return;
 	}
@@ -158,5 +185,4 @@ void cupti_records_read(uint8_t *at, size_t valid, int pass)
 		else
 			tracer_count(RING_IGNORED, 1);
 	}
-	flush();
 }
