@@ -20,6 +20,9 @@ class Record:
         self.t, self.duration, self.name_id, kind, self.depth, self.arg, self.value = RECORD.unpack(raw)
         self.kind = KINDS[kind] if kind < len(KINDS) else str(kind)
         self.name = names[self.name_id - 1] if 0 < self.name_id <= len(names) else ''
+        phase = self.value & 0xffffffff
+        self.phase = names[phase - 1] if self.kind in ('kernel', 'copy', 'set', 'sync') and 0 < phase <= len(names) else ''
+        self.correlation = self.value >> 32
 
 
 class Ring:
@@ -40,9 +43,10 @@ class Ring:
             n = struct.unpack_from('<H', b, names_at)[0]
             self.names.append(b[names_at + 2:names_at + 2 + n].decode(errors='replace'))
             names_at += 2 + n
-        self.slots = []
+        self.slots, self.heads = [], []
         for i in range(n_slots):
             head, at, capacity = struct.unpack_from('<QQI', b, slots_at + i * slot_bytes)
+            self.heads.append(head)
             units = range(max(0, head - capacity), head)
             self.slots.append([Record(b[at + u % capacity * 32:at + u % capacity * 32 + 32], self.names) for u in units])
         self.records = [r for slot in self.slots for r in slot]
