@@ -365,6 +365,7 @@ static int64_t known_until(const struct rank_live *r, int64_t now)
 		until = MAX(pending, now - PENDING_NS);
 	if (fold_stream_gpu(r->fold) && now - r->gpu_moved < GPU_LAG_NS)
 		until = MIN(until, MAX(r->gpu_until, now - GPU_LAG_NS));
+	until = MIN(until, MAX(rank_wait_until(r), now - PENDING_NS));
 	if (!r->opened && now - r->last_mark_end < SILENCE_NS)
 		until = MIN(until, r->last_mark_end);
 	return until;
