@@ -3,7 +3,10 @@
  * job.c - a training job to look at: processes as ranks, a barrier in shared memory as their
  * collective, and one of them slow. What it computes is a number that does not depend on time.
  *
- *	job [ranks=4] [steps=40] [slow=2] [from=15] [ms=30] [kind=compute|data|save|host|die|none]
+ *	job [ranks=4] [steps=40] [slow=2] [from=15] [ms=30] [quick=1] [exit=0]
+ *	    [kind=compute|data|save|host|die|none]
+ *
+ * quick=10 makes all but the fault ten times as quick; exit is the status of a good end.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -22,7 +25,7 @@
 enum { RANKS_MOST = 64, LAYERS = 4 };
 
 struct options {
-	long ranks, steps, slow, from, ms;
+	long ranks, steps, slow, from, ms, quick, exit;
 	char kind[16];
 };
 
@@ -30,7 +33,7 @@ struct meeting {
 	pthread_mutex_t lock;
 	pthread_cond_t all;
 	long here, round;
-	double sum[2]; /* of this round, of the last */
+	double value[RANKS_MOST], sum;
 };
 
 static void sleep_ms(double ms)
@@ -41,24 +44,27 @@ static void sleep_ms(double ms)
 		;
 }
 
-/* The sum over all ranks, when the last one is there. */
-static double all_reduce(struct meeting *m, long ranks, double value)
+/* The sum over all ranks, in their order, when the last one is there. Nobody can come to the next
+   round before all have left this one's sum behind: each brings its own value. */
+static double all_reduce(struct meeting *m, long ranks, long rank, double value)
 {
 	long round;
 	double sum;
 
 	pthread_mutex_lock(&m->lock);
 	round = m->round;
-	m->sum[round & 1] += value;
+	m->value[rank] = value;
 	if (++m->here == ranks) {
 		m->here = 0;
 		m->round++;
-		m->sum[m->round & 1] = 0;
+		m->sum = 0;
+		for (long i = 0; i < ranks; i++)
+			m->sum += m->value[i];
 		pthread_cond_broadcast(&m->all);
 	}
 	while (m->round == round)
 		pthread_cond_wait(&m->all, &m->lock);
-	sum = m->sum[round & 1];
+	sum = m->sum;
 	pthread_mutex_unlock(&m->lock);
 	return sum;
 }
@@ -96,26 +102,26 @@ static double step_run(const struct options *o, const struct names *n, struct me
 
 	lockstep_step_begin(step);
 	lockstep_phase_begin(n->data, LOCKSTEP_PHASE_DATA);
-	sleep_ms(1 + extra(o, rank, step, "data"));
+	sleep_ms(1.0 / (double)o->quick + extra(o, rank, step, "data"));
 	lockstep_phase_end();
 	sleep_ms(extra(o, rank, step, "host"));
 	lockstep_phase_begin(n->forward, LOCKSTEP_PHASE_FORWARD);
 	for (int i = 0; i < LAYERS; i++) {
 		lockstep_phase_begin(n->layer[i], LOCKSTEP_PHASE_USER);
-		sleep_ms(2 + extra(o, rank, step, "compute") / LAYERS);
+		sleep_ms(2.0 / (double)o->quick + extra(o, rank, step, "compute") / LAYERS);
 		lockstep_phase_end();
 	}
 	lockstep_phase_end();
 	lockstep_phase_begin(n->backward, LOCKSTEP_PHASE_BACKWARD);
-	sleep_ms(10);
+	sleep_ms(10.0 / (double)o->quick);
 	if (extra(o, rank, step, "die") > 0)
 		raise(SIGKILL);
 	coll = lockstep_collective_begin(n->group, LOCKSTEP_OP_ALL_REDUCE, step, 4u << 20);
-	loss = all_reduce(m, o->ranks, loss * (double)(rank + 1) / (double)(step + 1));
+	loss = all_reduce(m, o->ranks, rank, loss * (double)(rank + 1) / (double)(step + 1));
 	lockstep_collective_end(coll);
 	lockstep_phase_end();
 	lockstep_phase_begin(n->optimizer, LOCKSTEP_PHASE_OPTIMIZER);
-	sleep_ms(3);
+	sleep_ms(3.0 / (double)o->quick);
 	lockstep_phase_end();
 	if (extra(o, rank, step, "save") > 0) {
 		lockstep_phase_begin(n->save, LOCKSTEP_PHASE_CHECKPOINT);
@@ -152,7 +158,9 @@ static void options_take(struct options *o, int argc, char **argv)
 			{ "steps=", &o->steps },
 			{ "slow=", &o->slow },
 			{ "from=", &o->from },
-			{ "ms=", &o->ms } };
+			{ "ms=", &o->ms },
+			{ "quick=", &o->quick },
+			{ "exit=", &o->exit } };
 
 	for (int i = 1; i < argc; i++) {
 		for (size_t k = 0; k < sizeof(numbers) / sizeof(*numbers); k++)
@@ -162,6 +170,8 @@ static void options_take(struct options *o, int argc, char **argv)
 		if (!strncmp(argv[i], "kind=", 5))
 			snprintf(o->kind, sizeof(o->kind), "%s", argv[i] + 5);
 	}
+	if (o->quick < 1)
+		o->quick = 1;
 	if (o->ranks < 1 || o->ranks > RANKS_MOST)
 		o->ranks = 4;
 }
@@ -204,9 +214,10 @@ static int ranks_wait(const struct options *o, const pid_t *pids)
 
 int main(int argc, char **argv)
 {
-	struct options o = { 4, 40, 2, 15, 30, "compute" };
+	struct options o = { 4, 40, 2, 15, 30, 1, 0, "compute" };
 	struct meeting *m = meeting_make();
 	pid_t pids[RANKS_MOST];
+	int status;
 
 	options_take(&o, argc, argv);
 	if (!m)
@@ -218,5 +229,6 @@ int main(int argc, char **argv)
 		if (!pids[rank])
 			_exit(rank_run(&o, m, rank));
 	}
-	return ranks_wait(&o, pids);
+	status = ranks_wait(&o, pids);
+	return status ? status : (int)o.exit;
 }

@@ -84,6 +84,7 @@ static void ring_write(struct agent *a, struct followed *f, int64_t now)
 		const char *before, *after;
 
 		recording_of(a, f);
+		metrics_note(f, &step, names);
 		before = recording_file(f->recording, f->who, &row);
 		fold_stream_head(f->live->fold, &info);
 		if (recording_step(f->recording, f->who, &info, names, &step, now, &error) < 0) {
@@ -93,7 +94,6 @@ static void ring_write(struct agent *a, struct followed *f, int64_t now)
 		}
 		after = recording_file(f->recording, f->who, &row);
 		a->dirty |= before != after;
-		metrics_note(f, &step, names);
 		f->next_step = (int64_t)step.number;
 		f->next_end = step.start_ns + MAX(step.mark_ns, (int64_t)0);
 		a->steps++;

@@ -57,6 +57,7 @@ struct remembered {
 	char *name, *segment;
 	uint32_t row;
 	int64_t last_step;
+	struct rank_count count;
 	uint32_t n_cursors;
 	uint64_t cursor[RING_READ_SLOTS];
 };

@@ -6,7 +6,7 @@
  * The segments are the truth about which steps are on disk: the state says only in which file to
  * look, so that no step is written twice whenever the agent was killed. Text, a line a ring:
  *
- *	ring NAME ROW LAST SEGMENT|- CURSOR...
+ *	ring NAME ROW LAST SEGMENT|- COUNTED MORE CURSOR...
  */
 #include "agent/agent_inside.h"
 
@@ -38,6 +38,8 @@ static void line_put(struct buf *b, const struct followed *f)
 	number_put(b, (uint64_t)(f->last_step + 1));
 	buf_put(b, " ", 1);
 	buf_put(b, file ? file : "-", strlen(file ? file : "-"));
+	number_put(b, s && s->count.any ? s->count.last + 1 : 0);
+	number_put(b, s ? s->count.more : 0);
 	for (uint32_t i = 0; s && i < n; i++)
 		number_put(b, f->last_step < 0 ? 0 : s->cursor[i]);
 	buf_put(b, "\n", 1);
@@ -67,6 +69,7 @@ static void line_take(struct agent *a, char *line)
 {
 	struct remembered r = { 0 };
 	char *save, *word, *name = NULL, *row = NULL, *last = NULL, *segment = NULL;
+	char *counted, *more;
 
 	word = strtok_r(line, " ", &save);
 	if (!word || strcmp(word, "ring"))
@@ -75,10 +78,15 @@ static void line_take(struct agent *a, char *line)
 	row = strtok_r(NULL, " ", &save);
 	last = strtok_r(NULL, " ", &save);
 	segment = strtok_r(NULL, " ", &save);
-	if (!segment || strchr(segment, '/') || strchr(name, '/'))
+	counted = strtok_r(NULL, " ", &save);
+	more = strtok_r(NULL, " ", &save);
+	if (!more || strchr(segment, '/') || strchr(name, '/'))
 		return;
 	r.row = (uint32_t)strtoul(row, NULL, 10);
 	r.last_step = (int64_t)strtoll(last, NULL, 10) - 1;
+	r.count.any = strcmp(counted, "0") != 0;
+	r.count.last = strtoull(counted, NULL, 10) - r.count.any;
+	r.count.more = strtoull(more, NULL, 10);
 	while (r.n_cursors < RING_READ_SLOTS && (word = strtok_r(NULL, " ", &save)))
 		r.cursor[r.n_cursors++] = strtoull(word, NULL, 10);
 	r.name = xstrdup(name);
@@ -151,6 +159,7 @@ void state_apply(struct agent *a, struct followed *f)
 		if (strcmp(r->name, f->name) != 0)
 			continue;
 		f->last_step = f->next_step = f->live->skip_until = r->last_step;
+		f->live->count = r->count;
 		for (uint32_t k = 0; k < MIN(r->n_cursors, ring->h.n_slots); k++)
 			if (r->cursor[k] <= ring->slots[k].head)
 				ring->cursor[k] = r->cursor[k];

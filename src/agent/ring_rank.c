@@ -14,6 +14,8 @@
 #define PENDING_NS    ((int64_t)10000000000)	/* so long a step waits for its collectives */
 #define SILENCE_NS    ((int64_t)60000000000)	/* without a step: what was held is of none */
 #define FUTURE_NS     ((int64_t)10000000000)
+#define BEFORE_NS     ((int64_t)1000000000)
+#define NUMBER_MOST   ((uint64_t)1 << 53)
 #define HELD_MANY     8192u
 #define SNAPSHOT_NS   ((int64_t)200000000)
 #define TOKENS_MOST   4096u
@@ -96,7 +98,7 @@ static void event_give(struct rank_live *r, const struct trace_event *e)
 {
 	struct trace_event plain = *e;
 
-	if (e->start_ns > r->horizon || e->start_ns < 0) {
+	if (e->start_ns > r->horizon || e->start_ns < r->floor) {
 		r->strange++;
 		return;
 	}
@@ -310,9 +312,14 @@ static void marks_give(struct rank_live *r)
 		struct stream_mark *m = &r->marks.v[i];
 		uint64_t lost = rank_lost(r);
 
-		if (m->start < 0 || m->end > r->horizon) {
+		if (m->start < r->floor || m->end > r->horizon || m->number > NUMBER_MOST) {
 			r->strange++;
 			continue;
+		}
+		m->number += r->count.more;
+		if (r->count.any && m->number <= r->count.last) {
+			r->count.more += r->count.last + 1 - m->number;
+			m->number = r->count.last + 1;
 		}
 		m->tokens = tokens_take(r, m->end);
 		m->dropped = lost - r->lost_before;
@@ -324,8 +331,8 @@ static void marks_give(struct rank_live *r)
 		}
 		r->lost_before = lost;
 		r->profiled = r->opened = false;
-		r->any_step = true;
-		r->last_step = m->number;
+		r->count.any = true;
+		r->count.last = m->number;
 		r->last_mark_end = m->end;
 	}
 	r->marks.n = 0;
@@ -334,9 +341,9 @@ static void marks_give(struct rank_live *r)
 /* A step whose events are many is played while it goes on. It began after the last reading. */
 static void mark_open(struct rank_live *r)
 {
-	struct stream_mark m = { .number = r->ring->h.step, .end = INT64_MAX };
+	struct stream_mark m = { .number = r->ring->h.step + r->count.more, .end = INT64_MAX };
 
-	if (!r->any_step || r->opened || m.number <= r->last_step ||
+	if (!r->count.any || r->opened || m.number != r->count.last + 1 ||
 	    fold_stream_held(r->fold) < HELD_MANY)
 		return;
 	m.start = r->last_mark_end;
@@ -384,6 +391,7 @@ static void snapshot(struct rank_live *r, int64_t now)
 	}
 	s = vec_push(&r->snapshots);
 	s->time = now;
+	s->count = r->count;
 	memcpy(s->cursor, r->ring->cursor, sizeof(s->cursor));
 }
 
@@ -413,6 +421,7 @@ int rank_poll(struct rank_live *r, int64_t now, bool dead, struct error *reterr)
 
 	snapshot(r, now);
 	r->horizon = now + FUTURE_NS;
+	r->floor = ring_time(r->ring, r->ring->h.first.ticks) - BEFORE_NS;
 	status = ring_refresh(r->ring, reterr);
 	if (status < 0)
 		return status;

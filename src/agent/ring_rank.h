@@ -9,10 +9,18 @@
 
 #define RANK_SNAPSHOTS 64u
 
+/* Steps of a rank rise. A program that counts anew, as in every epoch, is counted on: `more` is what
+   its numbers lack. */
+struct rank_count {
+	uint64_t last, more; /* last: as it is told */
+	bool any;
+};
+
 /* Where the ring had been read up to at a moment: who begins again there misses nothing that ended
    later. */
 struct rank_snapshot {
 	int64_t time;
+	struct rank_count count;
 	uint64_t cursor[RING_READ_SLOTS];
 };
 
@@ -43,8 +51,8 @@ struct rank_live {
 	VEC(struct rank_span) spans; /* of CPU jobs, the latest: what a thread waited for */
 	VEC(struct stream_mark) marks; /* read, and not yet told to the fold */
 	VEC(struct rank_value) tokens;
-	uint64_t last_step;    /* the number that was told last; valid if any_step */
-	bool any_step, comm_kernels, opened;
+	struct rank_count count;
+	bool comm_kernels, opened;
 	int64_t last_mark_end, polled; /* time of the last reading */
 	int64_t gpu_until, gpu_moved;  /* the latest start of GPU work, and when it was news */
 	uint64_t lost_before, lost;    /* records: told with the next step */
@@ -52,7 +60,8 @@ struct rank_live {
 	bool profiled;
 	VEC(struct rank_snapshot) snapshots;
 	int64_t skip_until; /* number of the last step that is on disk already; -1 */
-	int64_t horizon;    /* what begins later is in the future and not believed */
+	int64_t floor, horizon; /* what begins before the process, or in the future, is not believed
+				 */
 	double fill;	    /* the fullest slot at the last reading, of its capacity */
 };
 /* Takes the ring over. */
