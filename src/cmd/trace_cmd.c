@@ -23,6 +23,7 @@
 
 #define TRACE_LOG     ".lockstep-agent.log"
 #define DRAIN_MS      10000
+#define START_MS      3000
 #define STATUS_FAILED 125 /* of ours, before CMD */
 
 struct trace_args {
@@ -195,6 +196,13 @@ static void agent_exec(const struct trace *t)
 	_exit(STATUS_FAILED);
 }
 
+static void nap(int ms)
+{
+	struct timespec ts = { ms / 1000, ms % 1000 * 1000000L };
+
+	nanosleep(&ts, NULL);
+}
+
 static int agent_start(const struct trace *t)
 {
 	pid_t pid;
@@ -212,14 +220,10 @@ static int agent_start(const struct trace *t)
 	}
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
-	return 0;
-}
-
-static void nap(int ms)
-{
-	struct timespec ts = { ms / 1000, ms % 1000 * 1000000L };
-
-	nanosleep(&ts, NULL);
+	/* It follows from its start on: a short CMD must not be over before. */
+	for (int waited = 0; !agent_runs(t) && waited < START_MS; waited += 2)
+		nap(2);
+	return agent_runs(t) ? 0 : -ESRCH;
 }
 
 /* Lets go of the folder. true: we were the last, and the agent has written all. */
@@ -234,6 +238,8 @@ static bool agent_finish(struct trace *t)
 			return false;
 		nap(20);
 	}
+	if (last)
+		rmdir(t->rings); /* if nothing is in it */
 	return last;
 }
 
@@ -382,7 +388,7 @@ int trace_main(int argc, char **argv)
 	if (trace_prepare(&t, args.out) < 0)
 		goto out;
 	if (agent_start(&t) < 0)
-		complain("trace: no agent could be started: %s", strerror(errno));
+		complain("trace: no agent could be started; %s/%s says why", t.out, TRACE_LOG);
 	status = cmd_run(&t, argv + begin);
 	last = agent_finish(&t);
 	if (!last)
