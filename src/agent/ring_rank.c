@@ -16,7 +16,7 @@
 #define FUTURE_NS     ((int64_t)10000000000)
 #define BEFORE_NS     ((int64_t)1000000000)
 #define NUMBER_MOST   ((uint64_t)1 << 53)
-#define HELD_MANY     8192u
+#define HELD_MANY     1024u
 #define SNAPSHOT_NS   ((int64_t)200000000)
 #define TOKENS_MOST   4096u
 #define MARKS_MOST    4096u
@@ -94,17 +94,15 @@ static int stream_name_of(uint16_t phase)
 
 /* --- records --- */
 
-static void event_give(struct rank_live *r, const struct trace_event *e)
+static inline void event_give(struct rank_live *r, struct trace_event *e)
 {
-	struct trace_event plain = *e;
-
 	if (e->start_ns > r->horizon || e->start_ns < r->floor) {
 		r->strange++;
 		return;
 	}
 	if (e->duration_ns > r->horizon - e->start_ns)
-		plain.duration_ns = r->horizon - e->start_ns;
-	if (fold_stream_event(r->fold, &plain) < 0)
+		e->duration_ns = r->horizon - e->start_ns;
+	if (fold_stream_event(r->fold, e) < 0)
 		r->strange++;
 }
 
@@ -238,10 +236,26 @@ static void take_counter(struct rank_live *r, const struct ring_record *rec)
 		*vec_push(&r->tokens) = v;
 }
 
+/* Records were overtaken: what began before the first one that is left lacks some. */
+static void gap_note(struct rank_live *r, const struct ring_record *rec, size_t n)
+{
+	int64_t at;
+
+	r->overtaken_seen = r->ring->overtaken;
+	if (rec->kind == RING_MORE && n > 1)
+		rec++;
+	at = rec->kind >= RING_KERNEL && rec->kind <= RING_SYNC ? ring_time_gpu(r->ring, rec->t)
+								 : ring_time(r->ring, rec->t);
+	if (at < r->horizon)
+		r->partial_until = MAX(r->partial_until, at);
+}
+
 static void take(void *user, uint32_t slot, const struct ring_record *rec, size_t n)
 {
 	struct rank_live *r = user;
 
+	if (r->ring->overtaken != r->overtaken_seen)
+		gap_note(r, rec, n);
 	for (size_t i = 0; i < n; i++, rec++) {
 		bool more = i + 1 < n && rec[1].kind == RING_MORE;
 
@@ -323,6 +337,8 @@ static void marks_give(struct rank_live *r)
 		}
 		m->tokens = tokens_take(r, m->end);
 		m->dropped = lost - r->lost_before;
+		if (m->start < r->partial_until)
+			m->flags |= STEP_PARTIAL;
 		if (r->profiled)
 			m->flags |= STEP_PROFILED;
 		if (!fold_stream_mark(r->fold, m)) {
@@ -334,6 +350,7 @@ static void marks_give(struct rank_live *r)
 		r->count.any = true;
 		r->count.last = m->number;
 		r->last_mark_end = m->end;
+		r->marked = r->horizon - FUTURE_NS;
 	}
 	r->marks.n = 0;
 }
@@ -373,7 +390,7 @@ static int64_t known_until(const struct rank_live *r, int64_t now)
 	if (fold_stream_gpu(r->fold) && now - r->gpu_moved < GPU_LAG_NS)
 		until = MIN(until, MAX(r->gpu_until, now - GPU_LAG_NS));
 	until = MIN(until, MAX(rank_wait_until(r), now - PENDING_NS));
-	if (!r->opened && now - r->last_mark_end < SILENCE_NS)
+	if (!r->opened && now - r->marked < SILENCE_NS)
 		until = MIN(until, r->last_mark_end);
 	return until;
 }
@@ -426,8 +443,10 @@ int rank_poll(struct rank_live *r, int64_t now, bool dead, struct error *reterr)
 	if (status < 0)
 		return status;
 	fill_note(r);
-	if (!r->last_mark_end)
-		r->last_mark_end = now; /* we begin to look */
+	if (!r->polled) {
+		r->last_mark_end = r->floor;
+		r->marked = now;
+	}
 	status = ring_read(r->ring, take, r, reterr);
 	if (status < 0)
 		return status;

@@ -53,7 +53,10 @@ struct rank_live {
 	VEC(struct rank_value) tokens;
 	struct rank_count count;
 	bool comm_kernels, opened;
-	int64_t last_mark_end, polled; /* time of the last reading */
+	int64_t last_mark_end;	       /* before the first mark: when the process began */
+	int64_t polled, marked;	       /* time of the last reading, of the last that gave marks */
+	int64_t partial_until; /* records before are missing: steps that began before are partial */
+	uint64_t overtaken_seen;
 	int64_t gpu_until, gpu_moved;  /* the latest start of GPU work, and when it was news */
 	uint64_t lost_before, lost;    /* records: told with the next step */
 	uint64_t strange;
