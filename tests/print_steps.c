@@ -31,11 +31,28 @@ static int print(void *user, const struct rank_info *info, const struct step *s)
 	return 0;
 }
 
+static int print_standing(void *user, const struct rank_info *info, const struct rank_standing *s)
+{
+	const struct intern *names = user;
+
+	fprintf(stderr, "standing rank=%" PRId64 " time=%" PRId64 " state=%d step=%" PRId64,
+		info->rank, s->time_ns, (int)s->state, s->step);
+	for (uint32_t i = 0; i < s->n_open; i++)
+		fprintf(stderr, " open=%s", intern_get(names, s->open[i].name));
+	for (uint32_t i = 0; i < s->n_pending; i++)
+		fprintf(stderr, " pending=%s:%s:%" PRId64, intern_get(names, s->pending[i].group),
+			comm_op_name(s->pending[i].op), s->pending[i].seq);
+	fputc('\n', stderr);
+	return 0;
+}
+
 static int print_file(const char *path)
 {
 	static char bytes[1 << 16];
 	struct intern names = { 0 };
-	struct lks_client client = { .user = &names, .names = &names, .step = print };
+	struct lks_client client = {
+		.user = &names, .names = &names, .step = print, .standing = print_standing
+	};
 	struct lks_reader *r = lks_reader_new(&client);
 	struct error error = { "" };
 	FILE *f = fopen(path, "rb");

@@ -143,6 +143,25 @@ class Jobs(Agent):
     def test_a_rank_whose_host_stalls_is_named(self):
         self.blames('host', 'host-stall')
 
+    def test_a_rank_that_dies_is_named_and_not_those_that_followed(self):
+        r = self.trace(LIVE_JOB, 'kind=die')
+        self.assertEqual(r.returncode, 137)
+        for path in (self.out, next(self.out.glob('*.lks'))):
+            out = subprocess.run([LOCKSTEP, 'diagnose', '--json', path], capture_output=True, text=True, timeout=60)
+            d = json.loads(out.stdout)
+            first = d['findings'][0]
+            self.assertEqual((d['verdict'], first['cause'], first['culprits']['ranks']), ('crashed', 'dead-rank', [2]))
+            self.assertIn('in the middle of backward of step 15', json.dumps(first))
+
+    def test_a_job_that_is_ended_from_outside_has_no_dead_rank(self):
+        p = subprocess.Popen([LOCKSTEP, 'trace', '--quiet', '--out', self.out, '--', LIVE_JOB, 'steps=100000'], env=self.env,
+                             start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.processes.append(p)
+        time.sleep(1.5)
+        os.killpg(p.pid, signal.SIGINT)
+        self.assertEqual(p.wait(timeout=60), 130)
+        self.assertNotIn('dead-rank', [f['cause'] for f in self.verdict()['findings']])
+
     def test_a_traced_job_gives_what_it_gives_alone(self):
         for job, status in (((LIVE_JOB, 'quick=10', 'exit=7'), 7), (('sh', '-c', 'echo out; echo err >&2; kill -9 $$'), 137),
                             (('true',), 0)):

@@ -4,7 +4,7 @@
  * collective, and one of them slow. What it computes is a number that does not depend on time.
  *
  *	job [ranks=4] [steps=40] [slow=2] [from=15] [ms=30] [quick=1] [exit=0]
- *	    [kind=compute|data|save|host|die|none]
+ *	    [kind=compute|data|save|host|die|hang|none]
  *
  * quick=10 makes all but the fault ten times as quick; exit is the status of a good end.
  */
@@ -116,6 +116,8 @@ static double step_run(const struct options *o, const struct names *n, struct me
 	sleep_ms(10.0 / (double)o->quick);
 	if (extra(o, rank, step, "die") > 0)
 		raise(SIGKILL);
+	if (extra(o, rank, step, "hang") > 0)
+		sleep_ms(1e9);
 	coll = lockstep_collective_begin(n->group, LOCKSTEP_OP_ALL_REDUCE, step, 4u << 20);
 	loss = all_reduce(m, o->ranks, rank, loss * (double)(rank + 1) / (double)(step + 1));
 	lockstep_collective_end(coll);

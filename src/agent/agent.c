@@ -10,10 +10,12 @@
 
 #include <fcntl.h>
 #include <malloc.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -54,22 +56,21 @@ static void ring_say(struct agent *a, struct followed *f)
 	}
 }
 
-static int recording_of(struct agent *a, struct followed *f)
+void agent_recording_of(struct agent *a, struct followed *f)
 {
 	const struct ring_header *h = &f->live->ring->h;
 
 	if (f->recording)
-		return 0;
+		return;
 	for (size_t i = 0; i < a->recordings.n && !f->recording; i++)
-		if (recording_is(a->recordings.v[i], h->job, h->world_size))
-			f->recording = a->recordings.v[i];
+		if (recording_is(a->recordings.v[i].r, h->job, h->world_size))
+			f->recording = a->recordings.v[i].r;
 	if (!f->recording) {
 		f->recording = recording_new(a->out, a->options->out, h->job, h->host,
 					     h->world_size, &a->options->limits);
-		*vec_push(&a->recordings) = f->recording;
+		*vec_push(&a->recordings) = (struct agent_recording){ .r = f->recording };
 	}
 	f->who = recording_join(f->recording, h->rank);
-	return 0;
 }
 
 static void ring_write(struct agent *a, struct followed *f, int64_t now)
@@ -83,7 +84,7 @@ static void ring_write(struct agent *a, struct followed *f, int64_t now)
 	while (rank_next(f->live, &step, &names)) {
 		const char *before, *after;
 
-		recording_of(a, f);
+		agent_recording_of(a, f);
 		metrics_note(f, &step, names);
 		before = recording_file(f->recording, f->who, &row);
 		fold_stream_head(f->live->fold, &info);
@@ -109,7 +110,7 @@ static void rings_flush(struct agent *a)
 		a->options->say("%s", error.text);
 	a->dirty = false;
 	for (size_t i = 0; i < a->recordings.n; i++)
-		if (recording_flush(a->recordings.v[i], &error) < 0 &&
+		if (recording_flush(a->recordings.v[i].r, &error) < 0 &&
 		    !a->trouble[TROUBLE_WRITE]++)
 			a->options->say("%s", error.text);
 	for (size_t i = 0; i < a->rings.n; i++) {
@@ -138,7 +139,26 @@ static void ring_forget(struct agent *a, struct followed *f)
 	if (f->recording)
 		recording_leave(f->recording, f->who);
 	f->live = rank_free(f->live);
+	cleanup_close(&f->pidfd);
 	free(f->name);
+}
+
+/* By a descriptor of the process where there can be one: then at once, so that who was gone first is
+   known. */
+static bool process_gone(struct followed *f, bool look)
+{
+	struct pollfd p = { f->pidfd, POLLIN, 0 };
+
+	if (f->pidfd >= 0 && !look && poll(&p, 1, 0) <= 0)
+		return false;
+	if (process_state(&f->live->ring->h, &f->pid) == PROCESS_GONE) {
+		cleanup_close(&f->pidfd);
+		f->pidfd = -1;
+		return true;
+	}
+	if (f->pidfd < 0 && f->pid > 0)
+		f->pidfd = (int)syscall(SYS_pidfd_open, f->pid, 0);
+	return false;
 }
 
 /* false: it is done with. */
@@ -149,8 +169,10 @@ static bool ring_poll(struct agent *a, struct followed *f, int64_t now, bool loo
 
 	if (!f->live)
 		return true;
-	if (look && !f->gone)
-		f->gone = process_state(&f->live->ring->h, &f->pid) == PROCESS_GONE;
+	if (!f->gone && (look || f->pidfd >= 0) && process_gone(f, look)) {
+		f->gone = true;
+		f->gone_at = now;
+	}
 	status = rank_poll(f->live, now, f->gone || last, &error);
 	if (status == -EBADMSG) {
 		a->trouble[TROUBLE_RING]++;
@@ -193,11 +215,12 @@ static double pass(struct agent *a, int64_t now, bool look, bool last)
 		if (f->live)
 			fill = MAX(fill, f->live->fill);
 	}
+	standings_look(a, now, last);
 	rings_flush(a);
 	for (size_t i = 0; i < a->rings.n; i++) {
 		struct followed *f = &a->rings.v[i];
 
-		if (f->done && a->out >= 0) {
+		if (f->done && f->told) {
 			ring_remove(a, f);
 			ring_forget(a, f);
 		} else {
@@ -272,7 +295,7 @@ static void agent_done(struct agent *a)
 	for (size_t i = 0; i < a->rings.n; i++)
 		ring_forget(a, &a->rings.v[i]);
 	for (size_t i = 0; i < a->recordings.n; i++)
-		recording_free(a->recordings.v[i]);
+		recording_free(a->recordings.v[i].r);
 	for (size_t i = 0; i < a->places.n; i++) {
 		cleanup_close(&a->places.v[i].fd);
 		free(a->places.v[i].path);

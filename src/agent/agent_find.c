@@ -151,6 +151,7 @@ static void ring_take(struct agent *a, size_t place, const char *name, const str
 		.name = xstrdup(name),
 		.device = st->st_dev,
 		.inode = st->st_ino,
+		.pidfd = -1,
 		.last_step = -1,
 		.next_step = -1,
 	};

@@ -30,12 +30,14 @@ struct followed {
 	uint64_t device, inode;
 	struct rank_live *live; /* NULL: it is left alone */
 	pid_t pid;		/* in our namespace; 0: not looked for */
+	int pidfd;		/* ready when it is gone; -1 */
 	bool gone, said_off;
 	struct recording *recording; /* NULL: no step yet */
 	size_t who;
 	int64_t last_step, last_end; /* that is in the file; last_step -1: none */
 	int64_t next_step, next_end; /* .. once the file is flushed */
-	bool done;
+	bool done, told;
+	int64_t gone_at;
 	struct shown shown;
 };
 
@@ -43,6 +45,12 @@ struct place {
 	char *path; /* for people */
 	int fd;
 	uint64_t device, inode;
+};
+
+struct agent_recording {
+	struct recording *r;
+	int64_t gone_at; /* when its first process was gone in the middle of something; 0 */
+	int64_t standings_at;
 };
 
 enum agent_trouble {
@@ -67,7 +75,7 @@ struct agent {
 	int out, lock, traces;
 	VEC(struct place) places;
 	VEC(struct followed) rings;
-	VEC(struct recording *) recordings;
+	VEC(struct agent_recording) recordings;
 	struct fold_scratch *scratch;
 	uint64_t trouble[TROUBLES];
 	uint64_t steps, lost_of_gone;
@@ -79,6 +87,11 @@ struct agent {
 	VEC(struct remembered) remembered;
 };
 
+/* agent.c */
+void agent_recording_of(struct agent *a, struct followed *f);
+/* agent_standing.c */
+/* last: there is no later look. */
+void standings_look(struct agent *a, int64_t now, bool last);
 /* agent_find.c */
 void agent_scan(struct agent *a);
 void agent_places(struct agent *a);

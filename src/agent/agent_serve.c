@@ -192,21 +192,32 @@ static void answer(const struct agent *a, int fd)
 	buf_done(&page);
 }
 
+/* Until somebody asks, a process is gone, or the time is over. */
 void serve_wait(struct agent *a, int timeout_ms)
 {
-	int64_t until = now_ms() + timeout_ms;
-	struct timespec ts = { timeout_ms / 1000, timeout_ms % 1000 * 1000000 };
+	struct pollfd *p = xcalloc(a->rings.n + 1, sizeof(*p));
+	int64_t until = now_ms() + timeout_ms, left;
+	size_t n = 1;
 
-	if (a->listen < 0) {
-		nanosleep(&ts, NULL);
-		return;
-	}
-	while (wait_for(a->listen, POLLIN, until)) {
-		_cleanup_close_ int fd = accept4(a->listen, NULL, NULL, SOCK_CLOEXEC);
+	p[0] = (struct pollfd){ a->listen, POLLIN, 0 };
+	for (size_t i = 0; i < a->rings.n; i++)
+		if (a->rings.v[i].pidfd >= 0)
+			p[n++] = (struct pollfd){ a->rings.v[i].pidfd, POLLIN, 0 };
+	while ((left = until - now_ms()) > 0 && poll(p, n, (int)left) > 0) {
+		bool gone = false;
 
-		if (fd >= 0)
-			answer(a, fd);
+		for (size_t i = 1; i < n; i++)
+			gone |= p[i].revents != 0;
+		if (gone)
+			break;
+		if (p[0].revents) {
+			_cleanup_close_ int fd = accept4(a->listen, NULL, NULL, SOCK_CLOEXEC);
+
+			if (fd >= 0)
+				answer(a, fd);
+		}
 	}
+	free(p);
 }
 
 void serve_close(struct agent *a)

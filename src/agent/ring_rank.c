@@ -43,6 +43,8 @@ struct rank_live *rank_free(struct rank_live *r)
 	free(r->marks.v);
 	free(r->tokens.v);
 	free(r->snapshots.v);
+	free(r->done.v);
+	arena_done(&r->arena);
 	free(r);
 	return NULL;
 }
@@ -158,6 +160,22 @@ static const enum comm_op ops[] = {
 	COMM_SEND,	 COMM_RECV,
 };
 
+/* The last collective of a group that was done. */
+static void done_note(struct rank_live *r, const struct comm_args *args, uint64_t bytes, int64_t at)
+{
+	struct standing_coll c = { args->group, args->op, args->seq, bytes, at };
+
+	for (size_t i = 0; i < r->done.n; i++) {
+		if (r->done.v[i].group != args->group)
+			continue;
+		if (c.seq >= r->done.v[i].seq)
+			r->done.v[i] = c;
+		return;
+	}
+	if (r->done.n < STANDING_DONE_MOST)
+		*vec_push(&r->done) = c;
+}
+
 static void take_coll(struct rank_live *r, uint32_t slot, const struct ring_record *rec,
 		      uint64_t bytes)
 {
@@ -182,6 +200,7 @@ static void take_coll(struct rank_live *r, uint32_t slot, const struct ring_reco
 		args.dtype = intern_str(names, "Byte");
 	}
 	e.name = intern_str(names, r->comm_kernels ? "record_param_comms" : comm_op_name(args.op));
+	done_note(r, &args, bytes, e.start_ns);
 	event_give(r, &e);
 	if (!fold_stream_gpu(r->fold))
 		rank_wait_note(r, &(struct rank_span){ e.start_ns, e.start_ns + e.duration_ns,
@@ -475,4 +494,68 @@ uint64_t rank_lost(const struct rank_live *r)
 
 	return r->lost + r->ring->overtaken + c[RING_LOST_NO_SLOT] + c[RING_LOST_REENTRANT] +
 	       c[RING_LOST_DEPTH] + c[RING_LOST_PENDING] + c[RING_CUPTI_DROPPED];
+}
+
+/* --- where it stands --- */
+
+static void opens_take(struct rank_live *r, struct rank_standing *s)
+{
+	const struct ring_file *f = r->ring;
+
+	s->open = arena_alloc(&r->arena, STANDING_OPEN_MOST * sizeof(*s->open));
+	for (uint32_t i = 0; i < f->h.n_slots; i++) {
+		const struct ring_slot *slot = &f->slots[i];
+		uint32_t depth = MIN(slot->depth, RING_OPEN_MAX);
+
+		for (uint32_t k = 0; k < depth && s->n_open < STANDING_OPEN_MOST; k++)
+			s->open[s->n_open++] = (struct standing_open){
+				.name = name_of(r, slot->open[k].name)->id,
+				.begin_ns = ring_time(f, slot->open[k].t),
+			};
+	}
+}
+
+static void pending_take(struct rank_live *r, struct rank_standing *s)
+{
+	const struct ring_file *f = r->ring;
+
+	s->pending = arena_alloc(&r->arena, STANDING_PENDING_MOST * sizeof(*s->pending));
+	for (uint32_t i = 0; i < f->h.n_pending && s->n_pending < STANDING_PENDING_MOST; i++) {
+		const struct ring_pending *p = &f->pending[i];
+
+		if (!p->id || p->r.kind != RING_COLL)
+			continue;
+		s->pending[s->n_pending++] = (struct standing_coll){
+			.group = p->r.name ? name_of(r, p->r.name)->id : NO_ID,
+			.op = p->r.arg < ARRAY_SIZE(ops) ? ops[p->r.arg] : COMM_OTHER,
+			.seq = (int64_t)p->r.value < 0 ? -1 : (int64_t)p->r.value,
+			.bytes = p->bytes,
+			.begin_ns = ring_time(f, p->r.t),
+		};
+	}
+}
+
+bool rank_standing(struct rank_live *r, struct rank_standing *ret, const struct intern **ret_names)
+{
+	arena_reset(&r->arena);
+	*ret = (struct rank_standing){
+		.pid = r->ring->h.pid,
+		.step = r->ring->h.step < NUMBER_MOST ? (int64_t)(r->ring->h.step + r->count.more)
+						      : -1,
+		.n_done = (uint32_t)r->done.n,
+	};
+	opens_take(r, ret);
+	pending_take(r, ret);
+	ret->done = arena_alloc(&r->arena, (r->done.n + 1) * sizeof(*ret->done));
+	if (r->done.n)
+		memcpy(ret->done, r->done.v, r->done.n * sizeof(*ret->done));
+	fold_stream_name_out(r->fold, NO_ID, ret_names);
+	for (uint32_t i = 0; i < ret->n_open; i++)
+		ret->open[i].name = fold_stream_name_out(r->fold, ret->open[i].name, ret_names);
+	for (uint32_t i = 0; i < ret->n_pending; i++)
+		ret->pending[i].group =
+		    fold_stream_name_out(r->fold, ret->pending[i].group, ret_names);
+	for (uint32_t i = 0; i < ret->n_done; i++)
+		ret->done[i].group = fold_stream_name_out(r->fold, ret->done[i].group, ret_names);
+	return ret->n_open || ret->n_pending;
 }

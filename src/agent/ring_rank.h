@@ -6,6 +6,7 @@
 #pragma once
 #include "agent/ring_read.h"
 #include "fold/stream.h"
+#include "model/rank_standing.h"
 
 #define RANK_SNAPSHOTS 64u
 
@@ -65,8 +66,14 @@ struct rank_live {
 	int64_t skip_until; /* number of the last step that is on disk already; -1 */
 	int64_t floor, horizon; /* what begins before the process, or in the future, is not believed
 				 */
+	VEC(struct standing_coll) done; /* the last of each group; groups by name in the ring */
+	struct arena arena;
 	double fill;	    /* the fullest slot at the last reading, of its capacity */
 };
+/* Where the process stands by its ring; names are of *ret_names. false: nothing is open or under
+   way. Valid until the next call. */
+bool rank_standing(struct rank_live *r, struct rank_standing *ret, const struct intern **ret_names);
+
 /* Takes the ring over. */
 struct rank_live *rank_new(struct ring_file *ring, struct fold_scratch *scratch);
 struct rank_live *rank_free(struct rank_live *r); /* NULL is fine; returns NULL */

@@ -349,6 +349,27 @@ int recording_step(struct recording *r, size_t who, const struct rank_info *info
 	return status;
 }
 
+int recording_standing(struct recording *r, size_t who, struct rank_standing *s,
+		       const struct intern *names, const struct rank_info *info, int64_t now,
+		       struct error *reterr)
+{
+	struct member *m = &r->members.v[who];
+	int status = r->writer ? 0 : segment_open(r, now, reterr);
+
+	if (status >= 0)
+		status = head_put(r, m, info, names, reterr);
+	if (status < 0)
+		return status;
+	s->row = m->row;
+	for (uint32_t i = 0; i < s->n_open; i++)
+		s->open[i].name = name_in(r, m, names, s->open[i].name);
+	for (uint32_t i = 0; i < s->n_pending; i++)
+		s->pending[i].group = name_in(r, m, names, s->pending[i].group);
+	for (uint32_t i = 0; i < s->n_done; i++)
+		s->done[i].group = name_in(r, m, names, s->done[i].group);
+	return lks_write_standing(r->writer, s, reterr);
+}
+
 int recording_flush(struct recording *r, struct error *reterr)
 {
 	return r->writer ? lks_flush(r->writer, reterr) : 0;

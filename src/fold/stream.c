@@ -444,3 +444,9 @@ uint64_t fold_stream_skipped(const struct fold_stream *s)
 		n += s->out.skipped[i] + s->f->skipped[i];
 	return n;
 }
+
+uint32_t fold_stream_name_out(struct fold_stream *s, uint32_t name, const struct intern **ret_names)
+{
+	*ret_names = &s->out.names;
+	return name_out(&s->player, name);
+}
