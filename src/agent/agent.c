@@ -143,8 +143,8 @@ static void ring_forget(struct agent *a, struct followed *f)
 	free(f->name);
 }
 
-/* By a descriptor of the process where there can be one: then at once, so that who was gone first is
-   known. */
+/* By a descriptor of the process where there can be one: then at once, so that who was gone first
+   is known. */
 static bool process_gone(struct followed *f, bool look)
 {
 	struct pollfd p = { f->pidfd, POLLIN, 0 };

@@ -28,7 +28,7 @@ struct records {
 	VEC(struct record_rank) ranks;
 	size_t next; /* where the next record's rank is likely to be */
 	struct buf encoded;
-	size_t told; /* testimonies given */
+	size_t told;	 /* testimonies given */
 	int64_t highest; /* rank so far */
 	uint64_t bytes, n_steps;
 	int status;
