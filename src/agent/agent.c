@@ -327,8 +327,8 @@ int agent_run(const struct agent_options *options, struct error *reterr)
 	int status;
 
 	/* What a large step needed goes back to the system, however the allocator has learned. */
-	mallopt(M_MMAP_THRESHOLD, 256 << 10);
-	mallopt(M_TRIM_THRESHOLD, 8 << 20);
+	mallopt(M_MMAP_THRESHOLD, 2 << 20);
+	mallopt(M_TRIM_THRESHOLD, 16 << 20);
 	stopping = 0;
 	sigaction(SIGTERM, &on_stop, NULL);
 	sigaction(SIGINT, &on_stop, NULL);
