@@ -310,6 +310,36 @@ def bench_fold(lockstep, work, rivals):
     run_program([program(lockstep, work, 'bench_fold')])
 
 
+def agent_run(lockstep, load, ranks, steps, step_ms, kernels, launches, folder):
+    """(processor seconds of the agent, of the writer, peak bytes, steps written) while rings are written in real time."""
+    with tempfile.TemporaryDirectory(prefix='lockstep-bench-', dir='/dev/shm') as rings:
+        agent = subprocess.Popen([lockstep, 'agent', '--rings', rings, '--out', folder])
+        writer = subprocess.Popen([load, rings, *map(str, (ranks, steps, step_ms, kernels, launches))])
+        _, _, wrote = os.wait4(writer.pid, 0)
+        time.sleep(0.3)
+        agent.terminate()
+        _, status, used = os.wait4(agent.pid, 0)
+    agent.returncode = writer.returncode = 0
+    if status:
+        sys.exit(f'agent: status {status}')
+    return used.ru_utime + used.ru_stime, wrote.ru_utime + wrote.ru_stime, used.ru_maxrss * 1024
+
+
+def bench_agent(lockstep, work, rivals):
+    """8 ranks, a step of 50,000 kernels each 4 s, for half a minute of real time."""
+    load = program(lockstep, work, 'ring_load')
+    ranks, steps, step_ms, kernels = 8, 7, 4000, 50000
+    for launches in (0, 1):
+        folder = os.path.join(work.folder, f'agent{launches}')
+        cpu_s, writer_s, most = agent_run(lockstep, load, ranks, steps, step_ms, kernels, launches, folder)
+        wall_s, told = steps * step_ms / 1e3, ranks * steps * kernels
+        what = f'{ranks} ranks, {60000 // step_ms} steps a minute, {kernels} kernels a step, {wall_s:.0f} s' + (
+            ', with their launches' if launches else '')
+        beside = f'writing the rings alone {1e9 * writer_s / told:.0f} ns a kernel, on the same load'
+        line('agent: CPU', 100 * cpu_s / wall_s, '% of core', what, f'{1e9 * cpu_s / told:.0f} ns a kernel', beside, '1 %')
+        line('agent: memory', most / 2**20, 'MiB', what, 'peak', '-', '64 MiB')
+
+
 def exported(lockstep, path, folder):
     """The step records of a trace, one file of them."""
     ran = Ran([lockstep, 'export', '--steps', folder, path])
@@ -552,7 +582,7 @@ def bench_doors(lockstep, work, rivals):
 
 
 BENCHES = {'logs': bench_logs, 'dumps': bench_dumps, 'version': bench_version, 'large': bench_large, 'memory': bench_memory, 'cores': bench_cores, 'archive': bench_archive,
-           'record': bench_record, 'w1': bench_w1, 'fold': bench_fold, 'codec': bench_codec, 'judge': bench_judge, 'tracer': bench_tracer, 'doors': bench_doors}
+           'record': bench_record, 'w1': bench_w1, 'fold': bench_fold, 'codec': bench_codec, 'judge': bench_judge, 'tracer': bench_tracer, 'doors': bench_doors, 'agent': bench_agent}
 ASKED = {'judge-large': bench_judge_large}  # minutes, 3 GB of disk
 
 

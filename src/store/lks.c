@@ -25,7 +25,7 @@ static const char magic[8] = { 'L', 'K', 'S', 'T', 'E', 'P', '1', '\n' };
 /* 1 is read as well: its records leave no field out that follows from others. */
 enum { VERSION_MAJOR = 2, VERSION_MINOR = 0, VERSION_OLDEST = 1 };
 
-enum block_type { BLOCK_STRINGS = 1, BLOCK_RANK = 2, BLOCK_STEP = 3 };
+enum block_type { BLOCK_STRINGS = 1, BLOCK_RANK = 2, BLOCK_STEP = 3, BLOCK_STANDING = 4 };
 enum block_flag { BLOCK_GOES_ON = 1 }; /* the next block of this type continues it */
 
 static uint32_t crc32c(const uint8_t *p, size_t len)
@@ -60,6 +60,7 @@ struct lks_writer {
 	uint32_t n_names; /* written */
 	struct buf payload, record;
 	struct buf out; /* blocks not yet on disk */
+	uint64_t flushed;
 };
 
 static int writer_flush(struct lks_writer *w, struct error *reterr)
@@ -73,6 +74,7 @@ static int writer_flush(struct lks_writer *w, struct error *reterr)
 			return error_set(reterr, -errno, "%s: %s", w->path, strerror(errno));
 		at += (size_t)n;
 	}
+	w->flushed += w->out.len;
 	w->out.len = 0;
 	return 0;
 }
@@ -131,6 +133,37 @@ static struct lks_writer *writer_free(struct lks_writer *w)
 	return NULL;
 }
 
+int lks_write_rank(struct lks_writer *w, uint32_t row, struct error *reterr)
+{
+	int status = writer_names(w, reterr);
+
+	if (status < 0)
+		return status;
+	buf_put_varint(&w->payload, row);
+	rank_info_encode(&w->payload, &w->job->ranks[row]);
+	return writer_block(w, BLOCK_RANK, reterr);
+}
+
+int lks_write_standing(struct lks_writer *w, const struct rank_standing *s, struct error *reterr)
+{
+	int status = writer_names(w, reterr);
+
+	if (status < 0)
+		return status;
+	rank_standing_encode(&w->payload, s);
+	return writer_block(w, BLOCK_STANDING, reterr);
+}
+
+int lks_flush(struct lks_writer *w, struct error *reterr)
+{
+	return writer_flush(w, reterr);
+}
+
+uint64_t lks_written(const struct lks_writer *w)
+{
+	return w->flushed + w->out.len;
+}
+
 int lks_create(const char *path, const struct job *job, struct lks_writer **ret,
 	       struct error *reterr)
 {
@@ -151,11 +184,8 @@ int lks_create(const char *path, const struct job *job, struct lks_writer **ret,
 	put_le(head + 10, VERSION_MINOR, 2);
 	buf_put(&w->out, head, sizeof(head));
 	status = writer_names(w, reterr);
-	for (uint32_t row = 0; row < job->n_ranks && status >= 0; row++) {
-		buf_put_varint(&w->payload, row);
-		rank_info_encode(&w->payload, &job->ranks[row]);
-		status = writer_block(w, BLOCK_RANK, reterr);
-	}
+	for (uint32_t row = 0; row < job->n_ranks && status >= 0; row++)
+		status = lks_write_rank(w, row, reterr);
 	if (status < 0) {
 		writer_free(w);
 		return status;
@@ -326,6 +356,23 @@ static int take_steps(struct lks_reader *r, struct span in)
 	return status;
 }
 
+static int take_standing(struct lks_reader *r, struct span in)
+{
+	struct rank_standing s;
+
+	arena_reset(&r->step_arena);
+	if (rank_standing_decode(&in, &r->step_arena, &s) < 0 || s.row >= r->n_rows ||
+	    !r->rows[s.row])
+		return -EBADMSG;
+	for (uint32_t i = 0; i < s.n_open; i++)
+		s.open[i].name = reader_name(r, s.open[i].name);
+	for (uint32_t i = 0; i < s.n_pending; i++)
+		s.pending[i].group = reader_name(r, s.pending[i].group);
+	for (uint32_t i = 0; i < s.n_done; i++)
+		s.done[i].group = reader_name(r, s.done[i].group);
+	return r->client.standing ? r->client.standing(r->client.user, r->rows[s.row], &s) : 0;
+}
+
 /* A whole payload. What does not decode is counted; only the client's own errors stop the reading.
  */
 static int take_payload(struct lks_reader *r, int type, struct span in)
@@ -341,6 +388,9 @@ static int take_payload(struct lks_reader *r, int type, struct span in)
 		break;
 	case BLOCK_STEP:
 		status = take_steps(r, in);
+		break;
+	case BLOCK_STANDING:
+		status = take_standing(r, in);
 		break;
 	default:
 		break; /* of a later version */

@@ -9,6 +9,7 @@
  */
 #pragma once
 #include "model/job.h"
+#include "model/rank_standing.h"
 
 struct lks_writer;
 int lks_create(const char *path, const struct job *job, struct lks_writer **ret,
@@ -16,6 +17,15 @@ int lks_create(const char *path, const struct job *job, struct lks_writer **ret,
 int lks_write_step(struct lks_writer *w, uint64_t number, struct step *const *steps,
 		   struct error *reterr);
 int lks_close(struct lks_writer *w, struct error *reterr); /* also frees */
+/*
+ * A segment that is written while its job runs: rows of the job may be added (each told by
+ * lks_write_rank before its first step, and again when its head has changed), and what was written
+ * is in the file after lks_flush, in whole blocks.
+ */
+int lks_write_rank(struct lks_writer *w, uint32_t row, struct error *reterr);
+int lks_write_standing(struct lks_writer *w, const struct rank_standing *s, struct error *reterr);
+int lks_flush(struct lks_writer *w, struct error *reterr);
+uint64_t lks_written(const struct lks_writer *w); /* bytes, with what is not yet flushed */
 
 /* Incremental reader: feed it bytes as they come. It gives rank heads, then steps, with names in
  * *names. */
@@ -25,6 +35,8 @@ struct lks_client {
 	/* row: of the file */
 	int (*rank)(void *user, uint64_t row, const struct rank_info *info);
 	int (*step)(void *user, const struct rank_info *info, const struct step *step);
+	/* May be NULL. Of a rank whose head came before; a later one replaces an earlier one. */
+	int (*standing)(void *user, const struct rank_info *info, const struct rank_standing *s);
 	/* If set, records come as their bytes, in place of steps: see lks_decode. */
 	int (*record)(void *user, uint64_t number, const uint8_t *bytes, size_t len);
 };
