@@ -20,7 +20,7 @@ $(BUILD)/build.ninja:
 	@meson setup $(BUILD) --buildtype=release -Ddebug=true --prefix=$(PREFIX) >/dev/null
 
 all: $(BUILD)/build.ninja
-	@ninja -C $(BUILD) $(NINJA_FLAGS) --quiet lockstep
+	@ninja -C $(BUILD) $(NINJA_FLAGS) --quiet lockstep liblockstep.so
 
 demo: all
 	@scripts/demo.sh $(BUILD)/lockstep

@@ -49,6 +49,8 @@ enum lockstep_op {
 
 #ifndef LOCKSTEP_NONE
 
+#pragma GCC visibility push(default)
+
 /*
  * Begins to tell. 1: told from now on, or before; 0: not, since the process is none that trains
  * (no RANK, LOCAL_RANK or their like, or a loader's worker, and not asked for by LOCKSTEP=1), there
@@ -89,6 +91,8 @@ void lockstep_mark(uint32_t name);
 uint64_t lockstep_collective_begin(uint32_t group, enum lockstep_op op, int64_t sequence,
 				   uint64_t bytes);
 void lockstep_collective_end(uint64_t collective);
+
+#pragma GCC visibility pop
 
 #else /* LOCKSTEP_NONE */
 

@@ -444,3 +444,8 @@ int play_all(struct player *p, struct error *reterr)
 		return status;
 	return close_before(p, (uint32_t)p->f->n_marks, reterr);
 }
+
+int play_item(struct player *p, const struct item *it, struct error *reterr)
+{
+	return item_on_gpu(it) ? play_gpu(p, it, reterr) : play_host(p, it, reterr);
+}

@@ -37,6 +37,7 @@ struct player {
 
 void marks_settle(struct fold *f);
 int play_all(struct player *p, struct error *reterr);
+int play_item(struct player *p, const struct item *it, struct error *reterr); /* stream.c */
 void open_widen(struct player *p, size_t n);
 static inline struct open_step *open_at(const struct player *p, uint32_t mark)
 {

@@ -439,3 +439,14 @@ void runs_done(struct runs *r)
 	cleanup_close(&r->fd);
 	*r = (struct runs){ .fd = -EBADF };
 }
+
+void runs_again(struct runs *r)
+{
+	memory_empty(r);
+	for (size_t i = 0; i < r->n_runs; i++)
+		free(r->run[i].window);
+	free(r->heap);
+	r->heap = NULL;
+	r->n_runs = r->n_heap = 0;
+	r->in_file = 0;
+}

@@ -132,3 +132,5 @@ int runs_start(struct runs *r, struct error *reterr);
 /* How many of the next items, at most RUNS_BATCH, that stay until the next call; 0 at the end. */
 int runs_next(struct runs *r, const struct item **batch, struct error *reterr);
 void runs_done(struct runs *r);
+/* After all were given out: empty once more, the memory kept. */
+void runs_again(struct runs *r);

@@ -25,6 +25,7 @@ enum step_flag {
 	STEP_WHOLE_FILE = 1 << 4,      /* no step marks: the file is one window */
 	STEP_PARTIAL = 1 << 5,	       /* the recording began or ended inside it */
 	STEP_NO_LAUNCHES = 1 << 6,     /* kernels without their launches: idle reasons unknown */
+	STEP_PROFILED = 1 << 7,	       /* another tool profiled it: slower than others */
 };
 
 /* Where the rank's own time went. The parts add up to own_ns. */

@@ -59,6 +59,7 @@ struct lks_writer {
 	uint32_t n_names; /* written */
 	struct buf payload, record;
 	struct buf out; /* blocks not yet on disk */
+	uint64_t flushed;
 };
 
 static int writer_flush(struct lks_writer *w, struct error *reterr)
@@ -72,6 +73,7 @@ static int writer_flush(struct lks_writer *w, struct error *reterr)
 			return error_set(reterr, -errno, "%s: %s", w->path, strerror(errno));
 		at += (size_t)n;
 	}
+	w->flushed += w->out.len;
 	w->out.len = 0;
 	return 0;
 }
@@ -130,6 +132,27 @@ static struct lks_writer *writer_free(struct lks_writer *w)
 	return NULL;
 }
 
+int lks_write_rank(struct lks_writer *w, uint32_t row, struct error *reterr)
+{
+	int status = writer_names(w, reterr);
+
+	if (status < 0)
+		return status;
+	buf_put_varint(&w->payload, row);
+	rank_info_encode(&w->payload, &w->job->ranks[row]);
+	return writer_block(w, BLOCK_RANK, reterr);
+}
+
+int lks_flush(struct lks_writer *w, struct error *reterr)
+{
+	return writer_flush(w, reterr);
+}
+
+uint64_t lks_written(const struct lks_writer *w)
+{
+	return w->flushed + w->out.len;
+}
+
 int lks_create(const char *path, const struct job *job, struct lks_writer **ret,
 	       struct error *reterr)
 {
@@ -150,11 +173,8 @@ int lks_create(const char *path, const struct job *job, struct lks_writer **ret,
 	put_le(head + 10, VERSION_MINOR, 2);
 	buf_put(&w->out, head, sizeof(head));
 	status = writer_names(w, reterr);
-	for (uint32_t row = 0; row < job->n_ranks && status >= 0; row++) {
-		buf_put_varint(&w->payload, row);
-		rank_info_encode(&w->payload, &job->ranks[row]);
-		status = writer_block(w, BLOCK_RANK, reterr);
-	}
+	for (uint32_t row = 0; row < job->n_ranks && status >= 0; row++)
+		status = lks_write_rank(w, row, reterr);
 	if (status < 0) {
 		writer_free(w);
 		return status;

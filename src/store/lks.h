@@ -16,6 +16,14 @@ int lks_create(const char *path, const struct job *job, struct lks_writer **ret,
 int lks_write_step(struct lks_writer *w, uint64_t number, struct step *const *steps,
 		   struct error *reterr);
 int lks_close(struct lks_writer *w, struct error *reterr); /* also frees */
+/*
+ * A segment that is written while its job runs: rows of the job may be added (each told by
+ * lks_write_rank before its first step, and again when its head has changed), and what was written
+ * is in the file after lks_flush, in whole blocks.
+ */
+int lks_write_rank(struct lks_writer *w, uint32_t row, struct error *reterr);
+int lks_flush(struct lks_writer *w, struct error *reterr);
+uint64_t lks_written(const struct lks_writer *w); /* bytes, with what is not yet flushed */
 
 /* Incremental reader: feed it bytes as they come. It gives rank heads, then steps, with names in
  * *names. */

@@ -48,5 +48,7 @@ uint64_t tracer_realtime_ns(void); /* as CUPTI's */
 void tracer_push(const struct ring_record *r, unsigned n);
 /* The same into that of GPU work: by one thread at a time, to be seen to by the caller. */
 void tracer_push_kernels(const struct ring_record *r, unsigned n);
+/* The step under way, or the next to begin, is marked: enum ring_step flags. */
+void tracer_step_flag(enum ring_step flag);
 /* The name of the innermost open phase of this thread; 0: none. */
 uint32_t tracer_phase(void);

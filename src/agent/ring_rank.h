@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ring_rank.h - one training process as the agent follows it: its ring, and the fold of what that
+ * tells.
+ */
+#pragma once
+#include "agent/ring_read.h"
+#include "fold/stream.h"
+
+#define RANK_SNAPSHOTS 64u
+
+/* Where the ring had been read up to at a moment: who begins again there misses nothing that ended
+   later. */
+struct rank_snapshot {
+	int64_t time;
+	uint64_t cursor[RING_READ_SLOTS];
+};
+
+struct rank_name {
+	uint32_t id; /* in the fold's names; NO_ID: not looked up */
+	uint16_t kinds;
+	bool comm; /* a kernel of a communication library */
+};
+
+struct rank_span {
+	int64_t start, end;
+	uint32_t slot;
+	uint8_t kind, depth, phase; /* enum ring_kind, ring_phase */
+	bool done;
+};
+
+struct rank_value {
+	int64_t time;
+	double value;
+};
+
+struct rank_live {
+	struct ring_file *ring;
+	struct fold_stream *fold;
+	struct rank_name *names; /* by id */
+	size_t n_names, cap_names;
+	uint64_t cursor_seen[RING_READ_SLOTS];
+	VEC(struct rank_span) spans; /* of CPU jobs, the latest: what a thread waited for */
+	VEC(struct stream_mark) marks; /* read, and not yet told to the fold */
+	VEC(struct rank_value) tokens;
+	uint64_t last_step;    /* the number that was told last; valid if any_step */
+	bool any_step, comm_kernels, opened;
+	int64_t last_mark_end, polled; /* time of the last reading */
+	int64_t gpu_until, gpu_moved;  /* the latest start of GPU work, and when it was news */
+	uint64_t lost_before, lost;    /* records: told with the next step */
+	uint64_t strange;
+	bool profiled;
+	VEC(struct rank_snapshot) snapshots;
+	int64_t skip_until; /* number of the last step that is on disk already; -1 */
+	int64_t horizon;    /* what begins later is in the future and not believed */
+	double fill;	    /* the fullest slot at the last reading, of its capacity */
+};
+/* Takes the ring over. */
+struct rank_live *rank_new(struct ring_file *ring, struct fold_scratch *scratch);
+struct rank_live *rank_free(struct rank_live *r); /* NULL is fine; returns NULL */
+
+/* Reads what came and plays it. now: epoch ns; dead: nothing more is to come. -EBADMSG: the ring is
+   to be given up. */
+int rank_poll(struct rank_live *r, int64_t now, bool dead, struct error *reterr);
+/* The next step that ended; as fold_stream_next. */
+bool rank_next(struct rank_live *r, struct step *ret, const struct intern **ret_names);
+/* Where to begin again so that no step after the one that ended at `end` is missed. */
+const struct rank_snapshot *rank_resume(const struct rank_live *r, int64_t end);
+uint64_t rank_lost(const struct rank_live *r); /* all records that were lost, for any reason */
