@@ -114,6 +114,8 @@ static PyObject *load(PyObject *self, PyObject *arg)
 	}
 	memcpy(&lib, all, sizeof(all));
 	lib.hook_failed = (void (*)(const char *))dlsym(handle, "lockstep_hook_failed");
+	if (dlsym(handle, "lockstep_start_python"))
+		lib.start = (int (*)(void))dlsym(handle, "lockstep_start_python");
 	loaded = true;
 	return PyUnicode_DecodeFSDefault(path);
 }

@@ -23,7 +23,7 @@ class Now:
     """What is going on in this process; of the thread that trains."""
 
     __slots__ = ('telling', 'barred', 'tried', 'pending', 'open', 'thread', 'leader', 'strangers', 'optimizers', 'optimizer_at',
-                 'optimizer_paused', 'in_module', 'forward')
+                 'optimizer_paused', 'in_module', 'forward', 'steps')
 
     def __init__(self):
         self.telling = False        # the library was started
@@ -36,7 +36,8 @@ class Now:
         self.optimizers = 0         # steps of optimizers inside one another
         self.optimizer_at = 0       # phases open behind the begin of the outermost
         self.optimizer_paused = False
-        self.in_module = False
+        self.in_module = False      # in a module that was called by none
+        self.steps = 0
         self.forward = False        # in a module's forward that is trained
 
 
@@ -56,6 +57,7 @@ def boundary():
         start()
     if now.pending or not now.open:
         now.pending, now.open = False, True
+        now.steps += 1
         if not lockstep._step_by_hand:
             _tell.step_begin(-1)
 
