@@ -5,13 +5,14 @@ _lockstep_boot calls loaded() behind the loading of each module that is hooked. 
 ours is ever raised into the job. A hook that fails is off for good and counted; states() tells. Hooks are put only into
 a rank (lockstep._process); in processes that may yet become one, only init_process_group is watched.
 """
+import functools
 import os
 import sys
 
 import lockstep
 from lockstep import _process
 from lockstep.auto import backward, collectives, forward, rank, steps, waits
-from lockstep.auto.hook import HOOKS
+from lockstep.auto.hook import HOOKS, Hook
 
 # What is done to a module, in ranks.
 PUT = {
@@ -25,6 +26,7 @@ PUT = {
     'torch._dynamo.callback': (waits.put_compile,),
 }
 done = set()
+capture_hook = Hook('capture')  # by Dynamo, of our frames
 
 
 def loaded(name, module):
@@ -38,7 +40,37 @@ def loaded(name, module):
         put(name, module)
 
 
+def uncaptured():
+    """Dynamo is to run our frames as they are, and capture only those below, as it does with nn.Module's own."""
+    frames = sys.modules['torch']._C._dynamo.eval_frame
+    if hasattr(frames, 'skip_code'):    # before 2.7 or so
+        skip = frames.skip_code
+    else:
+        alone = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.DEFAULT)
+        skip = functools.partial(skip_by, frames.set_code_exec_strategy, alone)
+    todo = []
+    for name, module in list(sys.modules.items()):
+        if name == 'lockstep' or name.startswith('lockstep.'):
+            for thing in list(vars(module).values()):
+                todo += vars(thing).values() if isinstance(thing, type) else [thing]
+    todo = [f.__code__ for f in todo if hasattr(f, '__code__') and f.__module__.startswith('lockstep')]
+    while todo:
+        code = todo.pop()
+        skip(code)
+        todo += [c for c in code.co_consts if hasattr(c, 'co_consts')]
+
+
+def skip_by(set_strategy, strategy, code):
+    set_strategy(code, strategy)
+
+
 def put(name, module):
+    if name == 'torch':
+        try:
+            uncaptured()
+            capture_hook.on = True
+        except Exception:
+            capture_hook.fail()
     for function in PUT.get(name, ()):
         if function not in done:
             done.add(function)

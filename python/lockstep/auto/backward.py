@@ -27,6 +27,8 @@ def block_starts(phase, gradients):
     if not block_hook.on or is_compiling():
         return
     try:
+        if steps.under_way:
+            steps.look()
         thread = get_ident()
         if not block_ends(thread) and thread != now.thread:
             engine.queue_callback(partial(block_ends_here, thread))
@@ -89,6 +91,8 @@ def begin():
 
 
 def end(paused):
+    if steps.under_way:
+        steps.look()
     block_ends(now.thread)
     _tell.end()
     if paused:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collectives, from the dispatcher: whoever calls one (torch.distributed, DDP, FSDP, DTensor, compiled code), it goes by.
 
-Each operator of c10d gets a kernel at BackendSelect that tells and passes on. The end is known on CPUs only, from the
-future of the work; on a GPU it is the NCCL plugin's and CUPTI's to tell, and here the end is that of the host's call.
+Each operator of c10d gets a kernel at BackendSelect that tells and passes on. The end is known on CPUs only, from
+looking at the work; on a GPU it is the NCCL plugin's and CUPTI's to tell, and here the end is that of the host's call.
 """
 from lockstep import _tell
-from lockstep.auto import waits
+from lockstep.auto import steps, waits
 from lockstep.auto.hook import Hook
 
 # Numbers of enum lockstep_op.
@@ -37,6 +37,8 @@ OPERATORS = {
 hook = Hook('collectives')
 library = None      # as long as it lives our kernels are there
 groups = {}         # name: its id
+under_way = steps.under_way     # (work, what was begun)
+UNDER_WAY_MOST = 48
 
 
 def bytes_of(tensors):
@@ -71,28 +73,51 @@ def begin(args, what, place, group_place, unbox):
 
 
 def end_later(result, began, args, unbox):
-    """At the end of the work if that can be told, else now."""
+    """When the work is seen to be done, on CPUs; else, and if there is none, now."""
     work = result[-1] if isinstance(result, (list, tuple)) else result
     if work is None or not on_cpu(args[0]):
         _tell.collective_end(began)
         return
+    if len(under_way) >= UNDER_WAY_MOST:
+        _tell.collective_end(under_way.pop(0)[1])
+    under_way.append((unbox(work), began))
 
-    def done(_):
+
+def look():
+    """Ends what is done. At each hook, by the thread that trains: a future's callback would run on a thread of Gloo's,
+    and one that comes while Python ends aborts the process."""
+    for item in list(under_way):
         try:
-            _tell.collective_end(began)
-        except Exception:
-            hook.fail()
+            done = item[0].is_completed()
+        except RuntimeError:    # receives of Gloo know only when they are waited for
+            done = False
+        if done:
+            ended(item)
+
+
+def waited(work):
+    """The host has waited for it: it is done, or failed."""
+    for item in list(under_way):
+        if item[0] is work:
+            ended(item)
+    look()
+
+
+def ended(item):
     try:
-        unbox(work).get_future().add_done_callback(done)
-    except RuntimeError:    # a work without a future: sends and receives of Gloo
-        _tell.collective_end(began)
+        under_way.remove(item)
+    except ValueError:  # by another thread
+        return
+    _tell.collective_end(item[1])
 
 
-def kernel(op, below, what, place, group_place, unbox_group, unbox_work):
+def kernel(op, below, is_compiling, unbox_group, unbox_work, what, place, group_place):
     def call(keys, *args, **kwargs):
         began = 0
-        if hook.on:
+        if hook.on and not is_compiling():
             try:
+                if under_way:
+                    look()
                 began = begin(args, what, place, group_place, unbox_group)
             except Exception:
                 hook.fail()
@@ -120,13 +145,15 @@ def put():
         import torch.distributed as dist
         library = torch.library.Library('c10d', 'IMPL')
         below = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
+        unbox = dist.ProcessGroup.unbox, dist.Work.unbox
         known = set(torch._C._dispatch_get_all_op_names())
         for name, how in OPERATORS.items():
             if f'c10d::{name}' in known:
                 op = getattr(torch.ops.c10d, name).default
-                library.impl(name, kernel(op, below, *how, dist.ProcessGroup.unbox, dist.Work.unbox), 'BackendSelect',
+                library.impl(name, kernel(op, below, torch.compiler.is_compiling, *unbox, *how), 'BackendSelect',
                              with_keyset=True)
+        steps.look = look
         hook.on = True
-        waits.put_wait(dist.Work)
+        waits.put_wait(dist.Work, waited)
     except Exception:
         hook.fail()

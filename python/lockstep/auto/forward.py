@@ -3,8 +3,7 @@
 
 Until the first steps are done nn.Module.__call__ is ours and sees every module; the classes of those that were called by
 nobody else's forward, and of their blocks, are then given a __call__ of their own, and all others cost nothing again.
-Every function here that Dynamo may meet asks is_compiling() first: it then sees the plain call, and its frame is one
-that is not captured, so that graphs and their number stay what they were.
+Every function here that Dynamo may meet in what it traces asks is_compiling() first, so that it sees the plain call.
 
 Blocks are the members of the ModuleList or Sequential of one class that holds most parameters. In each of them
 self_attention and mlp, and the dispatch and combine of a mixture of experts, are told by these names (Megatron's).
@@ -131,7 +130,6 @@ def of_class(own):
             return (own or Module.__call__)(self, *args, **kwargs)
         return root_call(own or Module.__call__, self, args, kwargs)
     __call__.lockstep = True
-    uncaptured(__call__)
     return __call__
 
 
@@ -194,7 +192,6 @@ def of_method(own, phase):
             return own(self, *args, **kwargs)
         with phase:
             return own(self, *args, **kwargs)
-    uncaptured(call)
     return functools.update_wrapper(call, own)
 
 
@@ -204,32 +201,21 @@ def give_back():
         Module.__call__ = original
 
 
-def uncaptured(function):
-    """Dynamo runs this frame as it is and captures those below, as it does with nn.Module's own."""
-    try:
-        skip_code(function.__code__)
-    except Exception:
-        pass
-
-
 def is_compiling():
     return False
 
 
 def put(torch):
-    global is_compiling, is_grad_enabled, graph_task, original, Module, CONTAINERS, skip_code
+    global is_compiling, is_grad_enabled, graph_task, original, Module, CONTAINERS
     from torch import nn
     is_compiling, is_grad_enabled = torch.compiler.is_compiling, torch.is_grad_enabled
     graph_task = torch._C._current_graph_task_id
-    skip_code = getattr(torch._C._dynamo.eval_frame, 'skip_code', None)
     Module, CONTAINERS = nn.Module, (nn.ModuleList, nn.Sequential, nn.ModuleDict)
-    for function in (module_call, root_call, block_call):
-        uncaptured(function)
     steps.ready(torch)
     original = Module.__call__
     Module.__call__ = module_call
     hook.on = True
 
 
-graph_task = is_grad_enabled = original = Module = skip_code = None
+graph_task = is_grad_enabled = original = Module = None
 CONTAINERS = ()

@@ -42,6 +42,11 @@ class Now:
 
 
 now = Now()
+under_way = []      # collectives that are not known to have ended; see collectives.py
+
+
+def look():
+    pass
 
 
 def start():
@@ -53,6 +58,8 @@ def start():
 
 def boundary():
     """Something begins that belongs to a step: to the next one if the optimizer is through."""
+    if under_way:
+        look()
     if not now.tried:
         start()
     if now.pending or not now.open:
@@ -96,6 +103,8 @@ def before(optimizer, args, kwargs):
     if is_compiling() or not hook.on:
         return
     try:
+        if under_way:
+            look()
         now.optimizers += 1
         if now.optimizers == 1:
             if now.thread != get_ident():

@@ -130,15 +130,27 @@ def put_gc(torch):
     gc_hook.on = True
 
 
-def put_wait(work):
-    """torch.distributed.Work: where the host waits for a collective."""
+def put_wait(work, waited):
+    """torch.distributed.Work: where the host waits for a collective; waited(work) is done behind it."""
+    from torch.compiler import is_compiling
     original = work.wait
 
     def wait(self, *args, **kwargs):
-        if is_compiling():
+        began = False
+        if wait_hook.on and not is_compiling():
+            try:
+                _tell.begin(WAIT)
+                began = True
+            except Exception:
+                wait_hook.fail()
+        try:
             return original(self, *args, **kwargs)
-        return told(self, *args, **kwargs)
-    from torch.compiler import is_compiling
-    told = around(wait_hook, original, telling(WAIT), end)
+        finally:
+            if began:
+                try:
+                    _tell.end()
+                    waited(self)
+                except Exception:
+                    wait_hook.fail()
     work.wait = wait
     wait_hook.on = True
