@@ -36,7 +36,7 @@ OPERATORS = {
 }
 hook = Hook('collectives')
 library = None      # as long as it lives our kernels are there
-groups = {}         # name: its id
+groups = {}         # name: [its id, collectives on CPUs so far]
 under_way = steps.under_way     # (work, what was begun)
 UNDER_WAY_MOST = 48
 
@@ -55,21 +55,28 @@ def on_cpu(tensors):
     return tensors.is_cpu
 
 
-def sequence_of(group):
-    """The number that the operation under way will have, as the Flight Recorder counts."""
-    try:
-        return group._get_sequence_number_for_group() + 1
-    except RuntimeError:    # a backend without numbers
+def sequence_of(group, entry, what, cpu):
+    """The number that the operation will have, as the Flight Recorder counts: without sends and receives, which Gloo's own
+    numbers count; -1: not known."""
+    if what in (SEND, RECV):
         return -1
+    if not cpu:
+        try:
+            return group._get_sequence_number_for_group() + 1
+        except RuntimeError:    # a backend without numbers
+            return -1
+    entry[1] += 1
+    return entry[1]
 
 
 def begin(args, what, place, group_place, unbox):
     group = unbox(args[group_place])
     name = group.group_name
-    number = groups.get(name)
-    if number is None:
-        number = groups[name] = _tell.name(name)
-    return _tell.collective_begin(number, what, sequence_of(group), 0 if place is None else bytes_of(args[place]))
+    entry = groups.get(name)
+    if entry is None:
+        entry = groups[name] = [_tell.name(name), 0]
+    return _tell.collective_begin(entry[0], what, sequence_of(group, entry, what, on_cpu(args[0])),
+                                  0 if place is None else bytes_of(args[place]))
 
 
 def end_later(result, began, args, unbox):
