@@ -30,10 +30,22 @@ static int take_step(void *user, const struct rank_info *info, const struct step
 	return sum > SIZE_MAX / 2;
 }
 
+static int take_standing(void *user, const struct rank_info *info, const struct rank_standing *s)
+{
+	struct intern *names = user;
+	size_t sum = intern_len(names, info->host);
+
+	for (uint32_t i = 0; i < s->n_open; i++)
+		sum += intern_len(names, s->open[i].name);
+	for (uint32_t i = 0; i < s->n_pending; i++)
+		sum += intern_len(names, s->pending[i].group);
+	return sum > SIZE_MAX / 2;
+}
+
 static void try_bytes(const uint8_t *data, size_t size, size_t chunk)
 {
 	struct intern names = { 0 };
-	struct lks_client client = { &names, &names, take_rank, take_step, NULL };
+	struct lks_client client = { &names, &names, take_rank, take_step, take_standing, NULL };
 	struct lks_reader *r = lks_reader_new(&client);
 	uint64_t torn, bad;
 	int status = 0;

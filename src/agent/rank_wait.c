@@ -3,7 +3,7 @@
 #include "agent/rank_wait.h"
 
 #define SPANS_MOST 8192u
-#define KEEP_NS	   ((int64_t)30000000000)
+#define KEEP_NS	   ((int64_t)10000000000)
 
 void rank_wait_note(struct rank_live *r, const struct rank_span *span)
 {
@@ -107,4 +107,14 @@ void rank_wait_settle(struct rank_live *r, int64_t now, bool all)
 		if (r->spans.v[i].end > now - KEEP_NS)
 			r->spans.v[n++] = r->spans.v[i];
 	r->spans.n = n;
+}
+
+int64_t rank_wait_until(const struct rank_live *r)
+{
+	int64_t first = INT64_MAX;
+
+	for (size_t i = 0; i < r->spans.n; i++)
+		if (!r->spans.v[i].done)
+			first = MIN(first, r->spans.v[i].start);
+	return first;
 }

@@ -13,3 +13,5 @@
 void rank_wait_note(struct rank_live *r, const struct rank_span *span);
 /* Gives the fold the waits of what was noted before the last reading; all: of everything. */
 void rank_wait_settle(struct rank_live *r, int64_t now, bool all);
+/* The begin of the first span whose waits are not yet given; INT64_MAX: none. */
+int64_t rank_wait_until(const struct rank_live *r);

@@ -14,7 +14,9 @@
 #define PENDING_NS    ((int64_t)10000000000)	/* so long a step waits for its collectives */
 #define SILENCE_NS    ((int64_t)60000000000)	/* without a step: what was held is of none */
 #define FUTURE_NS     ((int64_t)10000000000)
-#define HELD_MANY     8192u
+#define BEFORE_NS     ((int64_t)1000000000)
+#define NUMBER_MOST   ((uint64_t)1 << 53)
+#define HELD_MANY     1024u
 #define SNAPSHOT_NS   ((int64_t)200000000)
 #define TOKENS_MOST   4096u
 #define MARKS_MOST    4096u
@@ -41,6 +43,8 @@ struct rank_live *rank_free(struct rank_live *r)
 	free(r->marks.v);
 	free(r->tokens.v);
 	free(r->snapshots.v);
+	free(r->done.v);
+	arena_done(&r->arena);
 	free(r);
 	return NULL;
 }
@@ -92,17 +96,15 @@ static int stream_name_of(uint16_t phase)
 
 /* --- records --- */
 
-static void event_give(struct rank_live *r, const struct trace_event *e)
+static inline void event_give(struct rank_live *r, struct trace_event *e)
 {
-	struct trace_event plain = *e;
-
-	if (e->start_ns > r->horizon || e->start_ns < 0) {
+	if (e->start_ns > r->horizon || e->start_ns < r->floor) {
 		r->strange++;
 		return;
 	}
 	if (e->duration_ns > r->horizon - e->start_ns)
-		plain.duration_ns = r->horizon - e->start_ns;
-	if (fold_stream_event(r->fold, &plain) < 0)
+		e->duration_ns = r->horizon - e->start_ns;
+	if (fold_stream_event(r->fold, e) < 0)
 		r->strange++;
 }
 
@@ -158,6 +160,22 @@ static const enum comm_op ops[] = {
 	COMM_SEND,	 COMM_RECV,
 };
 
+/* The last collective of a group that was done. */
+static void done_note(struct rank_live *r, const struct comm_args *args, uint64_t bytes, int64_t at)
+{
+	struct standing_coll c = { args->group, args->op, args->seq, bytes, at };
+
+	for (size_t i = 0; i < r->done.n; i++) {
+		if (r->done.v[i].group != args->group)
+			continue;
+		if (c.seq >= r->done.v[i].seq)
+			r->done.v[i] = c;
+		return;
+	}
+	if (r->done.n < STANDING_DONE_MOST)
+		*vec_push(&r->done) = c;
+}
+
 static void take_coll(struct rank_live *r, uint32_t slot, const struct ring_record *rec,
 		      uint64_t bytes)
 {
@@ -182,6 +200,7 @@ static void take_coll(struct rank_live *r, uint32_t slot, const struct ring_reco
 		args.dtype = intern_str(names, "Byte");
 	}
 	e.name = intern_str(names, r->comm_kernels ? "record_param_comms" : comm_op_name(args.op));
+	done_note(r, &args, bytes, e.start_ns);
 	event_give(r, &e);
 	if (!fold_stream_gpu(r->fold))
 		rank_wait_note(r, &(struct rank_span){ e.start_ns, e.start_ns + e.duration_ns,
@@ -236,10 +255,26 @@ static void take_counter(struct rank_live *r, const struct ring_record *rec)
 		*vec_push(&r->tokens) = v;
 }
 
+/* Records were overtaken: what began before the first one that is left lacks some. */
+static void gap_note(struct rank_live *r, const struct ring_record *rec, size_t n)
+{
+	int64_t at;
+
+	r->overtaken_seen = r->ring->overtaken;
+	if (rec->kind == RING_MORE && n > 1)
+		rec++;
+	at = rec->kind >= RING_KERNEL && rec->kind <= RING_SYNC ? ring_time_gpu(r->ring, rec->t)
+								 : ring_time(r->ring, rec->t);
+	if (at < r->horizon)
+		r->partial_until = MAX(r->partial_until, at);
+}
+
 static void take(void *user, uint32_t slot, const struct ring_record *rec, size_t n)
 {
 	struct rank_live *r = user;
 
+	if (r->ring->overtaken != r->overtaken_seen)
+		gap_note(r, rec, n);
 	for (size_t i = 0; i < n; i++, rec++) {
 		bool more = i + 1 < n && rec[1].kind == RING_MORE;
 
@@ -310,12 +345,19 @@ static void marks_give(struct rank_live *r)
 		struct stream_mark *m = &r->marks.v[i];
 		uint64_t lost = rank_lost(r);
 
-		if (m->start < 0 || m->end > r->horizon) {
+		if (m->start < r->floor || m->end > r->horizon || m->number > NUMBER_MOST) {
 			r->strange++;
 			continue;
 		}
+		m->number += r->count.more;
+		if (r->count.any && m->number <= r->count.last) {
+			r->count.more += r->count.last + 1 - m->number;
+			m->number = r->count.last + 1;
+		}
 		m->tokens = tokens_take(r, m->end);
 		m->dropped = lost - r->lost_before;
+		if (m->start < r->partial_until)
+			m->flags |= STEP_PARTIAL;
 		if (r->profiled)
 			m->flags |= STEP_PROFILED;
 		if (!fold_stream_mark(r->fold, m)) {
@@ -324,9 +366,10 @@ static void marks_give(struct rank_live *r)
 		}
 		r->lost_before = lost;
 		r->profiled = r->opened = false;
-		r->any_step = true;
-		r->last_step = m->number;
+		r->count.any = true;
+		r->count.last = m->number;
 		r->last_mark_end = m->end;
+		r->marked = r->horizon - FUTURE_NS;
 	}
 	r->marks.n = 0;
 }
@@ -334,9 +377,9 @@ static void marks_give(struct rank_live *r)
 /* A step whose events are many is played while it goes on. It began after the last reading. */
 static void mark_open(struct rank_live *r)
 {
-	struct stream_mark m = { .number = r->ring->h.step, .end = INT64_MAX };
+	struct stream_mark m = { .number = r->ring->h.step + r->count.more, .end = INT64_MAX };
 
-	if (!r->any_step || r->opened || m.number <= r->last_step ||
+	if (!r->count.any || r->opened || m.number != r->count.last + 1 ||
 	    fold_stream_held(r->fold) < HELD_MANY)
 		return;
 	m.start = r->last_mark_end;
@@ -365,7 +408,8 @@ static int64_t known_until(const struct rank_live *r, int64_t now)
 		until = MAX(pending, now - PENDING_NS);
 	if (fold_stream_gpu(r->fold) && now - r->gpu_moved < GPU_LAG_NS)
 		until = MIN(until, MAX(r->gpu_until, now - GPU_LAG_NS));
-	if (!r->opened && now - r->last_mark_end < SILENCE_NS)
+	until = MIN(until, MAX(rank_wait_until(r), now - PENDING_NS));
+	if (!r->opened && now - r->marked < SILENCE_NS)
 		until = MIN(until, r->last_mark_end);
 	return until;
 }
@@ -383,6 +427,7 @@ static void snapshot(struct rank_live *r, int64_t now)
 	}
 	s = vec_push(&r->snapshots);
 	s->time = now;
+	s->count = r->count;
 	memcpy(s->cursor, r->ring->cursor, sizeof(s->cursor));
 }
 
@@ -412,12 +457,15 @@ int rank_poll(struct rank_live *r, int64_t now, bool dead, struct error *reterr)
 
 	snapshot(r, now);
 	r->horizon = now + FUTURE_NS;
+	r->floor = ring_time(r->ring, r->ring->h.first.ticks) - BEFORE_NS;
 	status = ring_refresh(r->ring, reterr);
 	if (status < 0)
 		return status;
 	fill_note(r);
-	if (!r->last_mark_end)
-		r->last_mark_end = now; /* we begin to look */
+	if (!r->polled) {
+		r->last_mark_end = r->floor;
+		r->marked = now;
+	}
 	status = ring_read(r->ring, take, r, reterr);
 	if (status < 0)
 		return status;
@@ -446,4 +494,68 @@ uint64_t rank_lost(const struct rank_live *r)
 
 	return r->lost + r->ring->overtaken + c[RING_LOST_NO_SLOT] + c[RING_LOST_REENTRANT] +
 	       c[RING_LOST_DEPTH] + c[RING_LOST_PENDING] + c[RING_CUPTI_DROPPED];
+}
+
+/* --- where it stands --- */
+
+static void opens_take(struct rank_live *r, struct rank_standing *s)
+{
+	const struct ring_file *f = r->ring;
+
+	s->open = arena_alloc(&r->arena, STANDING_OPEN_MOST * sizeof(*s->open));
+	for (uint32_t i = 0; i < f->h.n_slots; i++) {
+		const struct ring_slot *slot = &f->slots[i];
+		uint32_t depth = MIN(slot->depth, RING_OPEN_MAX);
+
+		for (uint32_t k = 0; k < depth && s->n_open < STANDING_OPEN_MOST; k++)
+			s->open[s->n_open++] = (struct standing_open){
+				.name = name_of(r, slot->open[k].name)->id,
+				.begin_ns = ring_time(f, slot->open[k].t),
+			};
+	}
+}
+
+static void pending_take(struct rank_live *r, struct rank_standing *s)
+{
+	const struct ring_file *f = r->ring;
+
+	s->pending = arena_alloc(&r->arena, STANDING_PENDING_MOST * sizeof(*s->pending));
+	for (uint32_t i = 0; i < f->h.n_pending && s->n_pending < STANDING_PENDING_MOST; i++) {
+		const struct ring_pending *p = &f->pending[i];
+
+		if (!p->id || p->r.kind != RING_COLL)
+			continue;
+		s->pending[s->n_pending++] = (struct standing_coll){
+			.group = p->r.name ? name_of(r, p->r.name)->id : NO_ID,
+			.op = p->r.arg < ARRAY_SIZE(ops) ? ops[p->r.arg] : COMM_OTHER,
+			.seq = (int64_t)p->r.value < 0 ? -1 : (int64_t)p->r.value,
+			.bytes = p->bytes,
+			.begin_ns = ring_time(f, p->r.t),
+		};
+	}
+}
+
+bool rank_standing(struct rank_live *r, struct rank_standing *ret, const struct intern **ret_names)
+{
+	arena_reset(&r->arena);
+	*ret = (struct rank_standing){
+		.pid = r->ring->h.pid,
+		.step = r->ring->h.step < NUMBER_MOST ? (int64_t)(r->ring->h.step + r->count.more)
+						      : -1,
+		.n_done = (uint32_t)r->done.n,
+	};
+	opens_take(r, ret);
+	pending_take(r, ret);
+	ret->done = arena_alloc(&r->arena, (r->done.n + 1) * sizeof(*ret->done));
+	if (r->done.n)
+		memcpy(ret->done, r->done.v, r->done.n * sizeof(*ret->done));
+	fold_stream_name_out(r->fold, NO_ID, ret_names);
+	for (uint32_t i = 0; i < ret->n_open; i++)
+		ret->open[i].name = fold_stream_name_out(r->fold, ret->open[i].name, ret_names);
+	for (uint32_t i = 0; i < ret->n_pending; i++)
+		ret->pending[i].group =
+		    fold_stream_name_out(r->fold, ret->pending[i].group, ret_names);
+	for (uint32_t i = 0; i < ret->n_done; i++)
+		ret->done[i].group = fold_stream_name_out(r->fold, ret->done[i].group, ret_names);
+	return ret->n_open || ret->n_pending;
 }

@@ -6,13 +6,22 @@
 #pragma once
 #include "agent/ring_read.h"
 #include "fold/stream.h"
+#include "model/rank_standing.h"
 
 #define RANK_SNAPSHOTS 64u
+
+/* Steps of a rank rise. A program that counts anew, as in every epoch, is counted on: `more` is what
+   its numbers lack. */
+struct rank_count {
+	uint64_t last, more; /* last: as it is told */
+	bool any;
+};
 
 /* Where the ring had been read up to at a moment: who begins again there misses nothing that ended
    later. */
 struct rank_snapshot {
 	int64_t time;
+	struct rank_count count;
 	uint64_t cursor[RING_READ_SLOTS];
 };
 
@@ -43,18 +52,28 @@ struct rank_live {
 	VEC(struct rank_span) spans; /* of CPU jobs, the latest: what a thread waited for */
 	VEC(struct stream_mark) marks; /* read, and not yet told to the fold */
 	VEC(struct rank_value) tokens;
-	uint64_t last_step;    /* the number that was told last; valid if any_step */
-	bool any_step, comm_kernels, opened;
-	int64_t last_mark_end, polled; /* time of the last reading */
+	struct rank_count count;
+	bool comm_kernels, opened;
+	int64_t last_mark_end;	       /* before the first mark: when the process began */
+	int64_t polled, marked;	       /* time of the last reading, of the last that gave marks */
+	int64_t partial_until; /* records before are missing: steps that began before are partial */
+	uint64_t overtaken_seen;
 	int64_t gpu_until, gpu_moved;  /* the latest start of GPU work, and when it was news */
 	uint64_t lost_before, lost;    /* records: told with the next step */
 	uint64_t strange;
 	bool profiled;
 	VEC(struct rank_snapshot) snapshots;
 	int64_t skip_until; /* number of the last step that is on disk already; -1 */
-	int64_t horizon;    /* what begins later is in the future and not believed */
+	int64_t floor, horizon; /* what begins before the process, or in the future, is not believed
+				 */
+	VEC(struct standing_coll) done; /* the last of each group; groups by name in the ring */
+	struct arena arena;
 	double fill;	    /* the fullest slot at the last reading, of its capacity */
 };
+/* Where the process stands by its ring; names are of *ret_names. false: nothing is open or under
+   way. Valid until the next call. */
+bool rank_standing(struct rank_live *r, struct rank_standing *ret, const struct intern **ret_names);
+
 /* Takes the ring over. */
 struct rank_live *rank_new(struct ring_file *ring, struct fold_scratch *scratch);
 struct rank_live *rank_free(struct rank_live *r); /* NULL is fine; returns NULL */

@@ -328,14 +328,23 @@ int ring_refresh(struct ring_file *r, struct error *reterr)
 
 int ring_open(int dir, const char *name, struct ring_file **ret, struct error *reterr)
 {
+	int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+
+	if (fd < 0)
+		return error_set(reterr, -errno, "%s: %s", name, strerror(errno));
+	return ring_open_fd(fd, name, ret, reterr);
+}
+
+int ring_open_fd(int fd, const char *name, struct ring_file **ret, struct error *reterr)
+{
 	struct ring_file *r = xcalloc(1, sizeof(*r));
 	struct stat st;
 	int status = 0;
 
 	r->path = xstrdup(name);
 	r->ns_a_tick = 1.0 / 3; /* until it is known */
-	r->fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-	if (r->fd < 0 || fstat(r->fd, &st) < 0)
+	r->fd = fd;
+	if (fstat(r->fd, &st) < 0)
 		status = error_set(reterr, -errno, "%s: %s", name, strerror(errno));
 	else if (!S_ISREG(st.st_mode))
 		status = bad(r, reterr, "no file");

@@ -41,6 +41,8 @@ struct ring_file {
  * cursors are set afterwards.
  */
 int ring_open(int dir, const char *name, struct ring_file **ret, struct error *reterr);
+/* The same of an open file, which is taken over. */
+int ring_open_fd(int fd, const char *name, struct ring_file **ret, struct error *reterr);
 struct ring_file *ring_free(struct ring_file *r); /* NULL is fine; returns NULL */
 
 /* Reads header, slots and what is under way once more. -EBADMSG: it is to be given up. */

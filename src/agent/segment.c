@@ -61,10 +61,25 @@ static void member_reset(struct member *m)
 	m->n_groups = 0;
 }
 
+/* Sums and times of the heads are those of the steps that followed them: told once more. */
+static int heads_put(struct recording *r, struct error *reterr)
+{
+	int status = 0;
+
+	for (uint32_t row = 0; row < r->job.n_ranks && status >= 0; row++)
+		status = lks_write_rank(r->writer, row, reterr);
+	return status;
+}
+
 static int segment_close(struct recording *r, struct error *reterr)
 {
-	int status = r->writer ? lks_close(r->writer, reterr) : 0;
+	int status = 0, closed;
 
+	if (r->writer) {
+		status = heads_put(r, reterr);
+		closed = lks_close(r->writer, reterr);
+		status = MIN(status, closed);
+	}
 	r->writer = NULL;
 	free(r->name);
 	r->name = NULL;
@@ -218,7 +233,7 @@ static int segment_open(struct recording *r, int64_t now, struct error *reterr)
 		return status;
 	}
 	r->opened = now;
-	return 0;
+	return lks_flush(r->writer, reterr);
 }
 
 static bool segment_is_full(const struct recording *r, int64_t now)
@@ -249,9 +264,10 @@ static uint32_t name_in(struct recording *r, struct member *m, const struct inte
 static int head_put(struct recording *r, struct member *m, const struct rank_info *info,
 		    const struct intern *names, struct error *reterr)
 {
-	struct rank_info *own;
+	struct rank_info *own, sums;
+	bool is_new = m->row == NO_ID;
 
-	if (m->row == NO_ID) {
+	if (is_new) {
 		if (r->job.n_ranks == ROWS_MOST)
 			return error_set(reterr, -EMFILE, "more than %u ranks of a job on a node",
 					 ROWS_MOST);
@@ -263,6 +279,7 @@ static int head_put(struct recording *r, struct member *m, const struct rank_inf
 		return 0;
 	}
 	own = &r->job.ranks[m->row];
+	sums = is_new ? (struct rank_info){ 0 } : *own;
 	*own = *info;
 	own->rank = m->rank;
 	own->unknown = m->rank < 0 ? m->row + 1 : 0;
@@ -270,6 +287,12 @@ static int head_put(struct recording *r, struct member *m, const struct rank_inf
 	own->host = intern_str(&r->job.names, r->host);
 	own->gpu_name = own->backend = NO_ID;
 	own->gpu_index = -1;
+	own->kernels = sums.kernels;
+	own->kernel_ns = sums.kernel_ns;
+	own->collectives = sums.collectives;
+	own->collective_ns = sums.collective_ns;
+	own->first_ns = sums.first_ns;
+	own->last_ns = sums.last_ns;
 	own->groups = arena_alloc(&r->job.arena, (info->n_groups + 1) * sizeof(*own->groups));
 	for (uint32_t i = 0; i < info->n_groups; i++) {
 		own->groups[i] = info->groups[i];
@@ -281,6 +304,20 @@ static int head_put(struct recording *r, struct member *m, const struct rank_inf
 	m->n_groups = info->n_groups;
 	m->cpu_job = info->cpu_job;
 	return lks_write_rank(r->writer, m->row, reterr);
+}
+
+static void head_count(struct rank_info *head, const struct step *s)
+{
+	for (uint32_t i = 0; i < s->n_kernels; i++) {
+		head->kernels += s->kernels[i].count;
+		head->kernel_ns += s->kernels[i].sum_ns;
+	}
+	for (uint32_t i = 0; i < s->n_comms; i++) {
+		head->collectives += s->comms[i].count;
+		head->collective_ns += s->comms[i].sum_ns;
+	}
+	head->first_ns = head->first_ns ? MIN(head->first_ns, s->start_ns) : s->start_ns;
+	head->last_ns = MAX(head->last_ns, s->start_ns + s->wall_ns);
 }
 
 int recording_step(struct recording *r, size_t who, const struct rank_info *info,
@@ -299,6 +336,7 @@ int recording_step(struct recording *r, size_t who, const struct rank_info *info
 		status = head_put(r, m, info, names, reterr);
 	if (status < 0)
 		return status;
+	head_count(&r->job.ranks[m->row], step);
 	own.rank_row = m->row;
 	own.host_what = name_in(r, m, names, step->host_what);
 	for (uint32_t i = 0; i < own.n_phases; i++)
@@ -309,6 +347,27 @@ int recording_step(struct recording *r, size_t who, const struct rank_info *info
 	status = lks_write_step(r->writer, own.number, r->steps.v, reterr);
 	r->steps.v[m->row] = NULL;
 	return status;
+}
+
+int recording_standing(struct recording *r, size_t who, struct rank_standing *s,
+		       const struct intern *names, const struct rank_info *info, int64_t now,
+		       struct error *reterr)
+{
+	struct member *m = &r->members.v[who];
+	int status = r->writer ? 0 : segment_open(r, now, reterr);
+
+	if (status >= 0)
+		status = head_put(r, m, info, names, reterr);
+	if (status < 0)
+		return status;
+	s->row = m->row;
+	for (uint32_t i = 0; i < s->n_open; i++)
+		s->open[i].name = name_in(r, m, names, s->open[i].name);
+	for (uint32_t i = 0; i < s->n_pending; i++)
+		s->pending[i].group = name_in(r, m, names, s->pending[i].group);
+	for (uint32_t i = 0; i < s->n_done; i++)
+		s->done[i].group = name_in(r, m, names, s->done[i].group);
+	return lks_write_standing(r->writer, s, reterr);
 }
 
 int recording_flush(struct recording *r, struct error *reterr)

@@ -26,10 +26,15 @@ bool recording_is(const struct recording *r, const char *job, int64_t world_size
 /* A rank's process joins: its number, for what follows. */
 size_t recording_join(struct recording *r, int64_t rank);
 void recording_leave(struct recording *r, size_t who);
-/* info: names are of *names. Written with the next step, if it differs from the last one. */
+/* Names of info and step are of *names; afterwards those of the step are the segment's. */
 int recording_step(struct recording *r, size_t who, const struct rank_info *info,
 		   const struct intern *names, const struct step *step, int64_t now,
 		   struct error *reterr);
+/* Where a process stands; names are of *names, s->row is filled. A process without a step so far
+   gets a head. */
+int recording_standing(struct recording *r, size_t who, struct rank_standing *s,
+		       const struct intern *names, const struct rank_info *info, int64_t now,
+		       struct error *reterr);
 int recording_flush(struct recording *r, struct error *reterr);
 /* The file that is being written, and the row of a process in it; NULL: none yet. */
 const char *recording_file(const struct recording *r, size_t who, uint32_t *ret_row);

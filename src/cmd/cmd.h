@@ -16,6 +16,9 @@ struct command {
 	int (*run)(int argc, char **argv); /* argv[0] is the subcommand's name */
 };
 extern const struct option_spec diagnose_spec, collect_spec, export_spec, explain_spec, sim_spec;
+extern const struct option_spec agent_spec, trace_spec;
+int agent_main(int argc, char **argv);
+int trace_main(int argc, char **argv);
 int diagnose_main(int argc, char **argv);
 int collect_main(int argc, char **argv);
 int export_main(int argc, char **argv);

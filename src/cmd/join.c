@@ -76,6 +76,9 @@ static void slot_say_cut(struct slot *slot, const struct read_stats *stats)
 	remarks_add(&slot->remarks, slot->path, text);
 }
 
+static void slot_take_testimony(struct slot *slot, const char *path, struct testimony *t,
+				const struct read_stats *stats);
+
 static int records_bytes(void *user, const void *bytes, size_t len)
 {
 	struct slot *slot = user;
@@ -88,14 +91,18 @@ static int records_bytes(void *user, const void *bytes, size_t len)
 static void slot_take_records(struct slot *slot, const char *path, const char *why)
 {
 	struct part part = { .kind = INPUT_LKS };
+	struct read_stats none = { 0 };
 	struct error error = { "" };
+	struct testimony *t;
 
 	part.path = xstrdup(path);
 	records_end(slot->records, &part.streams, &part.n_streams, &part.stats, &error);
 	if ((why && *why) || *error.text)
 		remarks_add(&slot->remarks, path, why && *why ? why : error.text);
-	slot->records = records_free(slot->records);
 	*vec_push(&slot->parts) = part;
+	while ((t = records_testimony(slot->records)))
+		slot_take_testimony(slot, path, t, &none);
+	slot->records = records_free(slot->records);
 }
 
 static int trace_begin(void *user, const char *path, enum input_kind kind, struct trace_sink **ret)

@@ -7,6 +7,7 @@
  * the same as for traces.
  */
 #include "cmd/records.h"
+#include "cmd/standing_witness.h"
 #include "store/lks.h"
 
 #define MEMORY_OF_FEW ((size_t)8 << 20) /* a rank's spool, before it goes to disk */
@@ -14,6 +15,11 @@
 
 struct record_rank {
 	struct rank_stream stream;
+	bool taken;  /* the stream is another's */
+	bool stands; /* it was told where it stood, and the job did not go on behind it */
+	struct rank_standing standing;
+	struct arena standing_arena;
+	struct rank_info info; /* names are those of the file */
 };
 struct records {
 	struct lks_reader *reader;
@@ -22,6 +28,7 @@ struct records {
 	VEC(struct record_rank) ranks;
 	size_t next; /* where the next record's rank is likely to be */
 	struct buf encoded;
+	size_t told; /* testimonies given */
 	int64_t highest; /* rank so far */
 	uint64_t bytes, n_steps;
 	int status;
@@ -94,6 +101,8 @@ static int records_rank(void *user, uint64_t row, const struct rank_info *info)
 		spool_init(&rank->stream.steps, r->ranks.n <= FEW_RANKS ? MEMORY_OF_FEW : SIZE_MAX);
 	}
 	records_take_head(&rank->stream, &r->names, info);
+	rank->info = *info;
+	rank->info.groups = NULL;
 	return 0;
 }
 
@@ -143,12 +152,38 @@ static int records_step(void *user, const struct rank_info *info, const struct s
 	if (status >= 0)
 		status =
 		    spool_write(&rank->stream.steps, r->encoded.data, r->encoded.len, &r->error);
+	/* A head that was written before its steps does not know their times. */
+	rank->stream.info.last_ns =
+	    MAX(rank->stream.info.last_ns, step->start_ns + MAX(step->wall_ns, (int64_t)0));
 	rank->stream.no_marks |= (step->flags & STEP_WHOLE_FILE) != 0;
 	rank->stream.n_steps++;
 	r->n_steps++;
 	buf_done(&head);
 	arena_done(&arena);
 	return status;
+}
+
+static struct standing_coll *colls_copy(struct arena *arena, const struct standing_coll *c,
+					uint32_t n)
+{
+	return arena_copy(arena, c, n * sizeof(*c));
+}
+
+static int records_standing(void *user, const struct rank_info *info, const struct rank_standing *s)
+{
+	struct records *r = user;
+	struct record_rank *rank = rank_find(r, info);
+
+	if (!rank)
+		return 0;
+	arena_reset(&rank->standing_arena);
+	rank->stands = true;
+	rank->standing = *s;
+	rank->standing.open =
+	    arena_copy(&rank->standing_arena, s->open, s->n_open * sizeof(*s->open));
+	rank->standing.pending = colls_copy(&rank->standing_arena, s->pending, s->n_pending);
+	rank->standing.done = colls_copy(&rank->standing_arena, s->done, s->n_done);
+	return 0;
 }
 
 struct records *records_new(const struct option_steps *steps)
@@ -159,6 +194,7 @@ struct records *records_new(const struct option_steps *steps)
 		.names = &r->names,
 		.rank = records_rank,
 		.step = records_step,
+		.standing = records_standing,
 	};
 
 	r->steps = *steps;
@@ -176,6 +212,32 @@ int records_feed(struct records *r, const void *bytes, size_t len)
 	return r->status;
 }
 
+/* What the job outlived is no standing any more. */
+static void standings_settle(struct records *r)
+{
+	int64_t last = INT64_MIN;
+
+	for (size_t i = 0; i < r->ranks.n; i++)
+		if (r->ranks.v[i].stream.n_steps)
+			last = MAX(last, r->ranks.v[i].stream.info.last_ns);
+	for (size_t i = 0; i < r->ranks.n; i++)
+		r->ranks.v[i].stands &= r->ranks.v[i].standing.time_ns >= last;
+}
+
+struct testimony *records_testimony(struct records *r)
+{
+	while (r->told < 2 * r->ranks.n) {
+		const struct record_rank *rank = &r->ranks.v[r->told / 2];
+		bool exit = r->told++ % 2;
+
+		if (!rank->stands || (exit && rank->standing.state != RANK_GONE))
+			continue;
+		return exit ? standing_exit(&rank->standing, &rank->info, &r->names)
+			    : standing_dump(&rank->standing, &rank->info, &r->names);
+	}
+	return NULL;
+}
+
 int records_end(struct records *r, struct rank_stream **ret, size_t *ret_n,
 		struct read_stats *ret_stats, struct error *reterr)
 {
@@ -190,9 +252,10 @@ int records_end(struct records *r, struct rank_stream **ret, size_t *ret_n,
 	*ret = xcalloc(r->ranks.n, sizeof(**ret));
 	for (size_t i = 0; i < r->ranks.n; i++) {
 		(*ret)[i] = r->ranks.v[i].stream;
+		r->ranks.v[i].taken = true;
 	}
 	*ret_n = r->ranks.n;
-	r->ranks.n = 0;
+	standings_settle(r);
 	if (r->status < 0)
 		error_set(reterr, r->status, "%s", r->error.text);
 	else if (torn || bad)
@@ -209,7 +272,9 @@ struct records *records_free(struct records *r)
 		return NULL;
 	lks_reader_free(r->reader);
 	for (size_t i = 0; i < r->ranks.n; i++) {
-		rank_stream_done(&r->ranks.v[i].stream);
+		if (!r->ranks.v[i].taken)
+			rank_stream_done(&r->ranks.v[i].stream);
+		arena_done(&r->ranks.v[i].standing_arena);
 	}
 	free(r->ranks.v);
 	intern_done(&r->names);

@@ -3,6 +3,7 @@
 #pragma once
 #include "base/options.h"
 #include "fold/fold.h"
+#include "model/testimony.h"
 
 struct records;
 struct records *records_new(const struct option_steps *steps); /* steps to keep */
@@ -14,6 +15,9 @@ int records_feed(struct records *r, const void *bytes, size_t len);
  */
 int records_end(struct records *r, struct rank_stream **ret, size_t *ret_n,
 		struct read_stats *ret_stats, struct error *reterr);
+/* After records_end: the next of what the file says of where ranks stood, for the caller; NULL: no
+   more. */
+struct testimony *records_testimony(struct records *r);
 struct records *records_free(struct records *r); /* NULL is fine; returns NULL */
 /* The head of a rank, its names out of those of the file; a later head replaces an earlier one. */
 void records_take_head(struct rank_stream *stream, const struct intern *names,

@@ -14,6 +14,7 @@
 #define FORGET_AT	2048u /* a multiple of every open_step ring's size */
 #define COMMS_LIMIT	65536u
 #define KEEP_WORKS	4096u /* of a closed step's list, before its memory is given back */
+#define SPARE_WORKS	16u
 #define HOST_LEAD_NS	((int64_t)5000000) /* as in runs.c: the host's items are played earlier */
 
 struct mark_more {
@@ -23,6 +24,10 @@ struct mark_more {
 
 struct fold_scratch {
 	struct closing closing;
+	/* Lists of large steps that were closed, for those that grow: memory that was touched once is
+	   cheaper than new one, and each rank keeping its own would be too much. */
+	struct works spare[SPARE_WORKS];
+	size_t n_spare;
 };
 
 struct fold_stream {
@@ -63,6 +68,8 @@ struct fold_scratch *fold_scratch_free(struct fold_scratch *s)
 	free(c->exposure.v);
 	kernels_done(c);
 	arena_done(&c->arena);
+	while (s->n_spare)
+		free(s->spare[--s->n_spare].v);
 	free(s);
 	return NULL;
 }
@@ -131,13 +138,14 @@ void fold_stream_name_is(struct fold_stream *s, uint32_t name, enum stream_name 
 
 int fold_stream_event(struct fold_stream *s, const struct trace_event *e)
 {
-	struct trace_event plain = *e;
+	struct trace_event plain;
 
 	/* Sizes of collectives are as many as a stranger likes. */
-	if (e->comm && s->f->n_comms >= COMMS_LIMIT) {
-		plain.comm = NULL;
-		s->out.skipped[SKIP_TOO_LONG]++;
-	}
+	if (!e->comm || s->f->n_comms < COMMS_LIMIT)
+		return fold_event(s->f, e);
+	s->out.skipped[SKIP_TOO_LONG]++;
+	plain = *e;
+	plain.comm = NULL;
 	return fold_event(s->f, &plain);
 }
 
@@ -208,16 +216,41 @@ static void closing_return(struct fold_stream *s)
 	s->shared->closing = s->player.closing;
 }
 
-/* Lists of closed steps do not keep the memory of a large one. */
-static void open_trim(struct player *p)
+static void spare_put(struct fold_scratch *s, struct works *w)
 {
+	if (s->n_spare < SPARE_WORKS)
+		s->spare[s->n_spare++] = *w;
+	else
+		free(w->v);
+	*w = (struct works){ 0 };
+}
+
+/* A list that grows goes on in one that has grown already. */
+static void works_widen(struct fold_scratch *s, struct works *w)
+{
+	struct works *spare = s->n_spare ? &s->spare[s->n_spare - 1] : NULL;
+
+	if (!spare || w->n <= KEEP_WORKS / 2 || spare->cap <= w->cap * 2)
+		return;
+	memcpy(spare->v, w->v, w->n * sizeof(*w->v));
+	free(w->v);
+	w->v = spare->v;
+	w->cap = spare->cap;
+	s->n_spare--;
+}
+
+/* Lists of closed steps do not keep the memory of a large one. */
+static void open_trim(struct fold_stream *s)
+{
+	struct player *p = &s->player;
+
 	for (size_t i = 0; i < p->cap_open; i++) {
 		struct works *w = &p->open[i].work;
 
-		if (w->n || w->cap <= KEEP_WORKS)
-			continue;
-		free(w->v);
-		*w = (struct works){ 0 };
+		if (!w->n && w->cap > KEEP_WORKS)
+			spare_put(s->shared, w);
+		else
+			works_widen(s->shared, w);
 	}
 }
 
@@ -243,12 +276,27 @@ static bool item_before(const struct item *it, int64_t until)
 	return item_on_gpu(it) ? it->start < until : it->start - HOST_LEAD_NS < until;
 }
 
+/* Lists in order show by their first items that there is nothing to play; else who looks finds out.
+ */
+static bool nothing_before(const struct runs *r, int64_t until)
+{
+	const struct item *host = r->items, *gpu = r->items + r->cap - 1;
+
+	if (r->n_runs || r->lists[0].unsorted || r->lists[1].unsorted)
+		return false;
+	return (!r->lists[0].n || !item_before(host, until)) &&
+	       (!r->lists[1].n || !item_before(gpu, until));
+}
+
 static int items_play(struct fold_stream *s, int64_t until, struct error *reterr)
 {
 	const struct item *batch[RUNS_BATCH];
 	struct runs *runs = &s->f->runs;
-	int status = runs_start(runs, reterr), n;
+	int status, n;
 
+	if (nothing_before(runs, until))
+		return 0;
+	status = runs_start(runs, reterr);
 	s->left.n = 0;
 	while (status >= 0 && (n = runs_next(runs, batch, reterr))) {
 		if (n < 0)
@@ -333,7 +381,7 @@ int fold_stream_play(struct fold_stream *s, int64_t until, int64_t settled, bool
 	if (status >= 0)
 		status = close_settled(s, settled, all, reterr);
 	closing_return(s);
-	open_trim(p);
+	open_trim(s);
 	marks_forget(s);
 	return status;
 }
@@ -395,4 +443,10 @@ uint64_t fold_stream_skipped(const struct fold_stream *s)
 	for (size_t i = 0; i < SKIP_REASONS; i++)
 		n += s->out.skipped[i] + s->f->skipped[i];
 	return n;
+}
+
+uint32_t fold_stream_name_out(struct fold_stream *s, uint32_t name, const struct intern **ret_names)
+{
+	*ret_names = &s->out.names;
+	return name_out(&s->player, name);
 }

@@ -55,4 +55,6 @@ int fold_stream_play(struct fold_stream *s, int64_t until, int64_t settled, bool
 bool fold_stream_next(struct fold_stream *s, struct step *ret, const struct intern **ret_names);
 /* What is known of the rank: its groups (names as above), its sums. Valid until the next call. */
 void fold_stream_head(struct fold_stream *s, struct rank_info *ret);
+/* A name of events as one of steps. */
+uint32_t fold_stream_name_out(struct fold_stream *s, uint32_t name, const struct intern **ret_names);
 uint64_t fold_stream_skipped(const struct fold_stream *s); /* events and records, all reasons */

@@ -161,7 +161,8 @@ static void add_failure(struct hang *h, const struct fate *f)
 		.time_ns = f->best->s.time_ns,
 		.order = order_of(f->best),
 		.first = f->first != NULL,
-		.by_signal = m->weight <= 2 && f->exit && f->exit->s.value < 0,
+		.by_signal = m->weight <= 2 && f->exit && f->exit->s.value < 0 &&
+			     f->exit->s.value != EXIT_UNSEEN,
 	};
 }
 

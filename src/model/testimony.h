@@ -128,6 +128,7 @@ enum saying_kind {
 	SAY_KINDS
 };
 #define RESTART_OF_ALL 1
+#define EXIT_UNSEEN    INT64_MIN /* of SAY_EXIT: the process is gone, and nobody saw how */
 const char *saying_name(enum saying_kind k);
 
 struct saying {

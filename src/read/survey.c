@@ -264,7 +264,9 @@ static void visit_folder(struct walk *w, const char *path, const struct stat *st
 	for (int i = 0; i < n; i++) {
 		const char *name = names[i]->d_name;
 
-		if (strcmp(name, ".") && strcmp(name, "..")) {
+		/* The agent's own files beside its segments tell nothing. */
+		if (strcmp(name, ".") && strcmp(name, "..") &&
+		    strncmp(name, ".lockstep-", 10) != 0) {
 			_cleanup_free_ char *child = NULL;
 			size_t len = strlen(path);
 

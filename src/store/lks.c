@@ -22,9 +22,9 @@
 #define GAP_LIMIT    65536 /* of ids or rows, that a lost block may leave */
 
 static const char magic[8] = { 'L', 'K', 'S', 'T', 'E', 'P', '1', '\n' };
-enum { VERSION_MAJOR = 1, VERSION_MINOR = 0 };
+enum { VERSION_MAJOR = 1, VERSION_MINOR = 1 }; /* 1: standings */
 
-enum block_type { BLOCK_STRINGS = 1, BLOCK_RANK = 2, BLOCK_STEP = 3 };
+enum block_type { BLOCK_STRINGS = 1, BLOCK_RANK = 2, BLOCK_STEP = 3, BLOCK_STANDING = 4 };
 enum block_flag { BLOCK_GOES_ON = 1 }; /* the next block of this type continues it */
 
 static uint32_t crc32c(const uint8_t *p, size_t len)
@@ -141,6 +141,16 @@ int lks_write_rank(struct lks_writer *w, uint32_t row, struct error *reterr)
 	buf_put_varint(&w->payload, row);
 	rank_info_encode(&w->payload, &w->job->ranks[row]);
 	return writer_block(w, BLOCK_RANK, reterr);
+}
+
+int lks_write_standing(struct lks_writer *w, const struct rank_standing *s, struct error *reterr)
+{
+	int status = writer_names(w, reterr);
+
+	if (status < 0)
+		return status;
+	rank_standing_encode(&w->payload, s);
+	return writer_block(w, BLOCK_STANDING, reterr);
 }
 
 int lks_flush(struct lks_writer *w, struct error *reterr)
@@ -345,6 +355,23 @@ static int take_steps(struct lks_reader *r, struct span in)
 	return status;
 }
 
+static int take_standing(struct lks_reader *r, struct span in)
+{
+	struct rank_standing s;
+
+	arena_reset(&r->step_arena);
+	if (rank_standing_decode(&in, &r->step_arena, &s) < 0 || s.row >= r->n_rows ||
+	    !r->rows[s.row])
+		return -EBADMSG;
+	for (uint32_t i = 0; i < s.n_open; i++)
+		s.open[i].name = reader_name(r, s.open[i].name);
+	for (uint32_t i = 0; i < s.n_pending; i++)
+		s.pending[i].group = reader_name(r, s.pending[i].group);
+	for (uint32_t i = 0; i < s.n_done; i++)
+		s.done[i].group = reader_name(r, s.done[i].group);
+	return r->client.standing ? r->client.standing(r->client.user, r->rows[s.row], &s) : 0;
+}
+
 /* A whole payload. What does not decode is counted; only the client's own errors stop the reading.
  */
 static int take_payload(struct lks_reader *r, int type, struct span in)
@@ -360,6 +387,9 @@ static int take_payload(struct lks_reader *r, int type, struct span in)
 		break;
 	case BLOCK_STEP:
 		status = take_steps(r, in);
+		break;
+	case BLOCK_STANDING:
+		status = take_standing(r, in);
 		break;
 	default:
 		break; /* of a later version */

@@ -9,6 +9,7 @@
  */
 #pragma once
 #include "model/job.h"
+#include "model/rank_standing.h"
 
 struct lks_writer;
 int lks_create(const char *path, const struct job *job, struct lks_writer **ret,
@@ -22,6 +23,7 @@ int lks_close(struct lks_writer *w, struct error *reterr); /* also frees */
  * is in the file after lks_flush, in whole blocks.
  */
 int lks_write_rank(struct lks_writer *w, uint32_t row, struct error *reterr);
+int lks_write_standing(struct lks_writer *w, const struct rank_standing *s, struct error *reterr);
 int lks_flush(struct lks_writer *w, struct error *reterr);
 uint64_t lks_written(const struct lks_writer *w); /* bytes, with what is not yet flushed */
 
@@ -33,6 +35,8 @@ struct lks_client {
 	/* row: of the file */
 	int (*rank)(void *user, uint64_t row, const struct rank_info *info);
 	int (*step)(void *user, const struct rank_info *info, const struct step *step);
+	/* May be NULL. Of a rank whose head came before; a later one replaces an earlier one. */
+	int (*standing)(void *user, const struct rank_info *info, const struct rank_standing *s);
 	/* If set, records come as their bytes, in place of steps: see lks_decode. */
 	int (*record)(void *user, uint64_t number, const uint8_t *bytes, size_t len);
 };
