@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python package as a folder that runs, or as a wheel; with the standard library alone, so that it needs no network.
 
-    scripts/wheel.py tree BUILD FOLDER     FOLDER/lockstep with the extension and liblockstep.so, FOLDER/site
+    scripts/wheel.py tree BUILD FOLDER     FOLDER/lockstep with the extension and native/liblockstep.so, FOLDER/site
     scripts/wheel.py wheel BUILD FOLDER    FOLDER/lockstep-VERSION-cp310-abi3-PLATFORM.whl, which also carries the program
                                            `lockstep` and the libraries that it is linked to
 
@@ -54,7 +54,8 @@ def tree(build, folder):
                     ignore=shutil.ignore_patterns('__pycache__'))
     shutil.copy(os.path.join(source, '_lockstep_boot.py'), folder)
     shutil.copy(os.path.join(build, 'python', '_lockstep.abi3.so'), package)
-    shutil.copy(os.path.join(build, 'liblockstep.so'), package)
+    os.makedirs(os.path.join(package, 'native'))
+    shutil.copy(os.path.join(build, 'liblockstep.so'), os.path.join(package, 'native'))
 
 
 def linked(program):
@@ -104,7 +105,8 @@ def put(wheel, record, name, data, mode=0o644):
 def write_wheel(build, out):
     with tempfile.TemporaryDirectory() as folder:
         tree(build, folder)
-        shutil.rmtree(os.path.join(folder, 'site'))     # the .pth takes its place
+        # for `lockstep trace` of the wheel; the .pth serves every other start
+        shutil.move(os.path.join(folder, 'site'), os.path.join(folder, 'lockstep', 'python', 'site'))
         add_program(build, folder)
         with open(os.path.join(folder, 'lockstep.pth'), 'w', encoding='utf-8') as f:
             f.write(PTH)

@@ -14,12 +14,30 @@ import sys as _sys
 
 from lockstep import _process
 
+
+
+def _extension():
+    """Beside us, or in the folder where liblockstep.so was built."""
+    try:
+        from lockstep import _lockstep
+        return _lockstep
+    except ImportError:
+        path = _os.path.join(_os.path.dirname(_os.environ.get('LOCKSTEP_LIBRARY', '')), 'python', '_lockstep.abi3.so')
+        if not _os.path.exists(path):
+            raise
+        from importlib.util import module_from_spec, spec_from_file_location
+        spec = spec_from_file_location('lockstep._lockstep', path)
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+
 try:
-    from lockstep import _lockstep as _tell
+    _tell = _extension()
     _why = ''
-except ImportError as e:
+except ImportError as _e:
     from lockstep import _none as _tell
-    _why = f'the extension is not there: {e}'
+    _why = f'the extension is not there: {_e}'
 
 __version__ = '0.1.0'
 __all__ = ['step', 'phase', 'counter', 'mark', 'start', 'stop', 'status', 'Phase',
@@ -65,7 +83,7 @@ def _candidates():
         path = _os.environ.get(variable, '')
         if _os.path.basename(path).startswith('liblockstep.so'):
             yield path
-    beside = _os.path.join(_os.path.dirname(_os.path.abspath(__file__)), 'liblockstep.so')
+    beside = _os.path.join(_os.path.dirname(_os.path.abspath(__file__)), 'native', 'liblockstep.so')
     if _os.path.exists(beside):
         yield beside
     yield 'liblockstep.so'

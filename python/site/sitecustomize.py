@@ -7,7 +7,7 @@ def _boot():
     here = __file__.rpartition('/')[0]
     if '_lockstep_boot' not in sys.modules:
         from importlib.machinery import PathFinder
-        spec = PathFinder.find_spec('_lockstep_boot', [here + '/..', here])
+        spec = PathFinder.find_spec('_lockstep_boot', [here + '/..', here + '/../../..'])  # a wheel's is further up
         if spec is None:
             return
         module = type(sys)('_lockstep_boot')

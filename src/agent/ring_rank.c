@@ -9,17 +9,17 @@
 #include "agent/ring_rank.h"
 #include "agent/rank_wait.h"
 
-#define LAG_NS	      ((int64_t)300000000)	/* so late another thread may tell what it did */
-#define GPU_LAG_NS    ((int64_t)5000000000)	/* so late kernels may come */
-#define PENDING_NS    ((int64_t)10000000000)	/* so long a step waits for its collectives */
-#define SILENCE_NS    ((int64_t)60000000000)	/* without a step: what was held is of none */
-#define FUTURE_NS     ((int64_t)10000000000)
-#define BEFORE_NS     ((int64_t)1000000000)
-#define NUMBER_MOST   ((uint64_t)1 << 53)
-#define HELD_MANY     1024u
-#define SNAPSHOT_NS   ((int64_t)200000000)
-#define TOKENS_MOST   4096u
-#define MARKS_MOST    4096u
+#define LAG_NS	    ((int64_t)300000000)   /* so late another thread may tell what it did */
+#define GPU_LAG_NS  ((int64_t)5000000000)  /* so late kernels may come */
+#define PENDING_NS  ((int64_t)10000000000) /* so long a step waits for its collectives */
+#define SILENCE_NS  ((int64_t)60000000000) /* without a step: what was held is of none */
+#define FUTURE_NS   ((int64_t)10000000000)
+#define BEFORE_NS   ((int64_t)1000000000)
+#define NUMBER_MOST ((uint64_t)1 << 53)
+#define HELD_MANY   1024u
+#define SNAPSHOT_NS ((int64_t)200000000)
+#define TOKENS_MOST 4096u
+#define MARKS_MOST  4096u
 
 struct rank_live *rank_new(struct ring_file *ring, struct fold_scratch *scratch)
 {
@@ -66,6 +66,8 @@ static struct rank_name *name_new(struct rank_live *r, uint32_t id)
 		r->names[id].id = id && len ? intern(fold_stream_names(r->fold), s, len)
 					    : intern_str(fold_stream_names(r->fold), "(unnamed)");
 		r->names[id].comm = comm_op_of_kernel(s, len) != COMM_NONE;
+		r->tells_waits |=
+		    len == sizeof(RANK_WAIT_NAME) - 1 && !memcmp(s, RANK_WAIT_NAME, len);
 	}
 	return &r->names[id];
 }
@@ -155,9 +157,9 @@ static void take_step(struct rank_live *r, const struct ring_record *rec)
 
 /* By enum lockstep_op, which is an ABI of its own. */
 static const enum comm_op ops[] = {
-	COMM_OTHER,	 COMM_ALL_REDUCE, COMM_BROADCAST, COMM_REDUCE,	COMM_ALL_GATHER,
-	COMM_REDUCE_SCATTER, COMM_ALL_TO_ALL, COMM_GATHER,	COMM_SCATTER, COMM_BARRIER,
-	COMM_SEND,	 COMM_RECV,
+	COMM_OTHER,	 COMM_ALL_REDUCE,     COMM_BROADCAST,  COMM_REDUCE,
+	COMM_ALL_GATHER, COMM_REDUCE_SCATTER, COMM_ALL_TO_ALL, COMM_GATHER,
+	COMM_SCATTER,	 COMM_BARRIER,	      COMM_SEND,       COMM_RECV,
 };
 
 /* The last collective of a group that was done. */
@@ -203,8 +205,8 @@ static void take_coll(struct rank_live *r, uint32_t slot, const struct ring_reco
 	done_note(r, &args, bytes, e.start_ns);
 	event_give(r, &e);
 	if (!fold_stream_gpu(r->fold))
-		rank_wait_note(r, &(struct rank_span){ e.start_ns, e.start_ns + e.duration_ns,
-						       slot, RING_COLL, rec->depth, 0, false });
+		rank_wait_note(r, &(struct rank_span){ e.start_ns, e.start_ns + e.duration_ns, slot,
+						       RING_COLL, rec->depth, 0, false });
 }
 
 static inline void take_gpu(struct rank_live *r, const struct ring_record *rec)
@@ -264,7 +266,7 @@ static void gap_note(struct rank_live *r, const struct ring_record *rec, size_t 
 	if (rec->kind == RING_MORE && n > 1)
 		rec++;
 	at = rec->kind >= RING_KERNEL && rec->kind <= RING_SYNC ? ring_time_gpu(r->ring, rec->t)
-								 : ring_time(r->ring, rec->t);
+								: ring_time(r->ring, rec->t);
 	if (at < r->horizon)
 		r->partial_until = MAX(r->partial_until, at);
 }
@@ -540,8 +542,8 @@ bool rank_standing(struct rank_live *r, struct rank_standing *ret, const struct 
 	arena_reset(&r->arena);
 	*ret = (struct rank_standing){
 		.pid = r->ring->h.pid,
-		.step = r->ring->h.step < NUMBER_MOST ? (int64_t)(r->ring->h.step + r->count.more)
-						      : -1,
+		.step =
+		    r->ring->h.step < NUMBER_MOST ? (int64_t)(r->ring->h.step + r->count.more) : -1,
 		.n_done = (uint32_t)r->done.n,
 	};
 	opens_take(r, ret);

@@ -10,8 +10,8 @@
 
 #define RANK_SNAPSHOTS 64u
 
-/* Steps of a rank rise. A program that counts anew, as in every epoch, is counted on: `more` is what
-   its numbers lack. */
+/* Steps of a rank rise. A program that counts anew, as in every epoch, is counted on: `more` is
+   what its numbers lack. */
 struct rank_count {
 	uint64_t last, more; /* last: as it is told */
 	bool any;
@@ -49,26 +49,27 @@ struct rank_live {
 	struct rank_name *names; /* by id */
 	size_t n_names, cap_names;
 	uint64_t cursor_seen[RING_READ_SLOTS];
-	VEC(struct rank_span) spans; /* of CPU jobs, the latest: what a thread waited for */
+	VEC(struct rank_span) spans;   /* of CPU jobs, the latest: what a thread waited for */
 	VEC(struct stream_mark) marks; /* read, and not yet told to the fold */
 	VEC(struct rank_value) tokens;
 	struct rank_count count;
 	bool comm_kernels, opened;
-	int64_t last_mark_end;	       /* before the first mark: when the process began */
-	int64_t polled, marked;	       /* time of the last reading, of the last that gave marks */
+	bool tells_waits;	/* by phases of RANK_WAIT_NAME */
+	int64_t last_mark_end;	/* before the first mark: when the process began */
+	int64_t polled, marked; /* time of the last reading, of the last that gave marks */
 	int64_t partial_until; /* records before are missing: steps that began before are partial */
 	uint64_t overtaken_seen;
-	int64_t gpu_until, gpu_moved;  /* the latest start of GPU work, and when it was news */
-	uint64_t lost_before, lost;    /* records: told with the next step */
+	int64_t gpu_until, gpu_moved; /* the latest start of GPU work, and when it was news */
+	uint64_t lost_before, lost;   /* records: told with the next step */
 	uint64_t strange;
 	bool profiled;
 	VEC(struct rank_snapshot) snapshots;
-	int64_t skip_until; /* number of the last step that is on disk already; -1 */
+	int64_t skip_until;	/* number of the last step that is on disk already; -1 */
 	int64_t floor, horizon; /* what begins before the process, or in the future, is not believed
 				 */
 	VEC(struct standing_coll) done; /* the last of each group; groups by name in the ring */
 	struct arena arena;
-	double fill;	    /* the fullest slot at the last reading, of its capacity */
+	double fill; /* the fullest slot at the last reading, of its capacity */
 };
 /* Where the process stands by its ring; names are of *ret_names. false: nothing is open or under
    way. Valid until the next call. */

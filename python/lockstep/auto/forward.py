@@ -83,10 +83,11 @@ def root_call(call, module, args, kwargs):
 
 
 def block_begin(names):
+    """What is behind it: the phase of its backward, None, or False if it is not told."""
     if now.forward:
         _tell.begin(names.forward)
         return names.backward
-    if now.in_module or graph_task() == -1:
+    if now.in_module:
         return False
     _tell.begin(names.recompute)
     return None
@@ -124,7 +125,7 @@ def of_class(own):
         if is_compiling() or not hook.on:
             return (own or Module.__call__)(self, *args, **kwargs)
         names = blocks.get(id(self))
-        if names is not None:
+        if names is not None and (now.in_module or graph_task() != -1):
             return block_call(own or Module.__call__, self, args, kwargs, names)
         if now.in_module:
             return (own or Module.__call__)(self, *args, **kwargs)
