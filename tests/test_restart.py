@@ -160,6 +160,11 @@ class Restart(unittest.TestCase):
         self.assertEqual([(f['cause'], f['culprits']['ranks']) for f in found], [('comm-link', list(range(8, 16)))])
         self.assertEqual(windows(found[0]), [(w['run'], w['first'], w['last']) for w in truth['faults'][0]['windows']])
 
+    def test_a_kernel_that_is_slower_since_a_step_of_the_second_run(self):
+        truth, argv = self.make('job', 'kernel-regression factor=1.6 from=32', layout='dp=8 pp=8 ep=8', restarts=('at=32 from=21',), options=('--seed', '13'))
+        found = [f for f in self.both(argv)['findings'] if f['severity'] != 'note']
+        self.assertEqual([(f['cause'], windows(f)) for f in found], [('kernel-regression', [(w['run'], w['first'], w['last']) for w in truth['faults'][0]['windows']])])
+
     def test_counted_anew(self):
         self.check('compute-straggler ranks=3 factor=2 from=35 to=45', restarts=('at=40 from=30 anew=1',))
 
