@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """liblockstep.so met through its doors by real callers, and what its ring says afterwards.
 
-    test_doors.py LIBLOCKSTEP NCCL_LOADER
+    test_doors.py LIBLOCKSTEP NCCL_LOADER STANDIN_CUPTI
 
 NVTX: NVIDIA's C header and PyPI's nvtx (in this Python, or $NVTX_PYTHON). NCCL: a loader of ours that does as NCCL.
-CUPTI: the real library of $CUDA_HOME, which refuses where there is no driver. What is not here is skipped, with a word.
+CUPTI: the real library of $CUDA_HOME, which refuses where there is no driver, and a stand-in for it. What is not here is skipped, with a word.
 """
 import os
 import subprocess
@@ -18,7 +18,7 @@ import ring_records  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CUDA = os.environ.get('CUDA_HOME', '/usr/local/cuda')
-LIB, LOADER = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+LIB, LOADER, STANDIN = (os.path.abspath(a) for a in sys.argv[1:4])
 CC = os.environ.get('CC', 'cc').split()
 
 
@@ -157,6 +157,82 @@ class Cupti(Case):
         ring = self.ring()
         self.assertIn('no libcupti', ring.off_text)
         self.assertEqual(len(ring.of('mark')), 1)
+
+
+class Standin(Case):
+    """The whole library on the stand-in, in one process with steps of the program's."""
+
+    # the functions of struct standin (tests/standin_cupti.h), in their order
+    script = '''import ctypes as c, sys, time
+u32, u64, v = c.c_uint32, c.c_uint64, c.c_void_p
+F = [("version", None, u32, c.c_int), ("launch", u32, c.c_char_p, u32, u64, u64, u32), ("copy", u32, c.c_uint8, u32, u64, u64),
+     ("peer", u32, u32, u64, u64), ("set", u32, u32, u64, u64), ("sync", u32, u32, u32, u64, u64), ("finish", None, c.c_bool),
+     ("drop", None, c.c_size_t), ("profiler", None, c.c_bool)]
+class Standin(c.Structure):
+    _fields_ = [(name, c.CFUNCTYPE(*types)) for name, *types in F]
+cu = Standin.in_dll(c.CDLL(sys.argv[2], mode=c.RTLD_GLOBAL), "standin")
+lib = c.CDLL(sys.argv[1])
+lib.lockstep_name.restype = u32
+lib.lockstep_step_begin.argtypes = [c.c_int64]
+assert lib.InitializeInjection() == 1
+forward = lib.lockstep_name(b"forward")
+now = time.time_ns() - 10**9
+kept = [b"kernel_%d" % i for i in range(10)]
+def step(i):
+    lib.lockstep_step_begin(i)
+    lib.lockstep_phase_begin(forward, 1)
+    for k in range(10):
+        cu.launch(kept[k], 7, now + k * 1000, now + k * 1000 + 900, 0)
+    lib.lockstep_phase_end()
+    cu.finish(True)
+    lib.lockstep_step_end()
+'''
+
+    def play(self, script):
+        self.run_in([sys.executable, '-c', self.script + script, LIB, STANDIN])
+        return self.ring()
+
+    def test_kernels_lie_in_their_slot_with_phases_and_the_last_come_at_exit(self):
+        ring = self.play('for i in range(20): step(i)\n')
+        kernels = ring.of('kernel')
+        self.assertEqual(len(kernels), 200)
+        self.assertEqual(ring.heads[0], 200)
+        self.assertEqual({r.phase for r in kernels}, {'forward'})
+        self.assertEqual({(r.name, r.duration, r.arg) for r in kernels}, {(f'kernel_{i}', 900, 7) for i in range(10)})
+        self.assertEqual(len({r.correlation for r in kernels}), 200)
+        self.assertEqual(ring.counts, {})
+
+    def test_steps_beside_a_profiler_are_marked_and_no_others(self):
+        ring = self.play('''
+for i in range(10): step(i)
+time.sleep(2.5)
+lib.lockstep_profiler(1)
+cu.profiler(True)
+for i in range(10, 20): step(i)
+cu.profiler(False)
+time.sleep(1.5)
+lib.lockstep_profiler(0)
+time.sleep(2.5)
+for i in range(20, 30): step(i)
+''')
+        marked = [r.value for r in ring.of('step') if r.arg & 2]
+        self.assertEqual(marked, list(range(10, 20)))
+        self.assertEqual([r.arg for r in ring.of('gap')], [1, 1])
+        self.assertEqual(len(ring.of('kernel')), 200)
+
+    def test_a_forked_child_is_silent_and_ends(self):
+        ring = self.play('''
+import os
+step(0)
+pid = os.fork()
+if not pid:
+    step(1)
+    sys.exit(0)
+assert os.waitpid(pid, 0)[1] == 0
+step(2)
+''')
+        self.assertEqual([r.value for r in ring.of('step')], [0, 2])
+        self.assertEqual(len(ring.of('kernel')), 20)
 
 
 if __name__ == '__main__':
