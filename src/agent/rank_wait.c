@@ -17,7 +17,7 @@ void rank_wait_note(struct rank_live *r, const struct rank_span *span)
 
 static void wait_give(struct rank_live *r, uint32_t slot, int64_t from, int64_t to)
 {
-	uint32_t name = intern_str(fold_stream_names(r->fold), "c10d::wait");
+	uint32_t name = intern_str(fold_stream_names(r->fold), RANK_WAIT_NAME);
 	struct trace_event e = {
 		.kind = EVENT_OP,
 		.name = name,
@@ -78,8 +78,8 @@ static void backward_settle(struct rank_live *r, const struct rank_span *pass)
 		if (s->kind == RING_PHASE && s->slot == pass->slot && s->depth < pass->depth &&
 		    s->phase == RING_PHASE_BACKWARD)
 			return; /* a part of a pass */
-		if (s->kind != RING_COLL || s->slot == pass->slot || s->start < pass->start ||
-		    s->start >= pass->end)
+		if (s->kind != RING_COLL || (s->slot == pass->slot && !r->tells_waits) ||
+		    s->start < pass->start || s->start >= pass->end)
 			continue;
 		begun = MAX(begun, s->start);
 		end = MAX(end, s->end);
@@ -98,10 +98,12 @@ void rank_wait_settle(struct rank_live *r, int64_t now, bool all)
 		if (s->done || (!all && s->end >= r->polled))
 			continue;
 		s->done = true;
-		if (s->kind == RING_COLL && slot_has_phases(r, s->slot))
-			coll_settle(r, s);
-		else if (s->kind == RING_PHASE && s->phase == RING_PHASE_BACKWARD)
+		if (s->kind == RING_COLL && slot_has_phases(r, s->slot)) {
+			if (!r->tells_waits)
+				coll_settle(r, s);
+		} else if (s->kind == RING_PHASE && s->phase == RING_PHASE_BACKWARD) {
 			backward_settle(r, s);
+		}
 	}
 	for (size_t i = 0; i < r->spans.n; i++)
 		if (r->spans.v[i].end > now - KEEP_NS)

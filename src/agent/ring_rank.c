@@ -66,6 +66,8 @@ static struct rank_name *name_new(struct rank_live *r, uint32_t id)
 		r->names[id].id = id && len ? intern(fold_stream_names(r->fold), s, len)
 					    : intern_str(fold_stream_names(r->fold), "(unnamed)");
 		r->names[id].comm = comm_op_of_kernel(s, len) != COMM_NONE;
+		r->tells_waits |=
+		    len == sizeof(RANK_WAIT_NAME) - 1 && !memcmp(s, RANK_WAIT_NAME, len);
 	}
 	return &r->names[id];
 }

@@ -54,6 +54,7 @@ struct rank_live {
 	VEC(struct rank_value) tokens;
 	struct rank_count count;
 	bool comm_kernels, opened;
+	bool tells_waits;	/* by phases of RANK_WAIT_NAME */
 	int64_t last_mark_end;	/* before the first mark: when the process began */
 	int64_t polled, marked; /* time of the last reading, of the last that gave marks */
 	int64_t partial_until; /* records before are missing: steps that began before are partial */
