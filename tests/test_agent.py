@@ -125,6 +125,8 @@ class Jobs(Agent):
         r = self.trace(LIVE_JOB, 'kind=' + kind)
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertEqual({n: len(s) for n, s in self.numbers().items()}, {n: 40 for n in range(4)})
+        self.assertEqual({len(s['colls']) for steps in steps_of(self.out).values() for s in steps if 'colls' in s}, {1})
+        self.assertEqual([s['step'] for s in self.all_steps() if 'colls' not in s], [])
         d = self.verdict()
         first = d['findings'][0]
         self.assertEqual((d['verdict'], first['cause'], first['culprits']['ranks']), ('slow', cause, [2]), first['summary'])

@@ -113,7 +113,9 @@ static struct got read_back(const struct written *w, const uint8_t *bytes, size_
 			    uint64_t *torn, uint64_t *bad)
 {
 	struct got g = { .want = w };
-	struct lks_client client = { &g, &g.names, got_rank, got_step, NULL };
+	struct lks_client client = {
+		.user = &g, .names = &g.names, .rank = got_rank, .step = got_step
+	};
 	struct lks_reader *r = lks_reader_new(&client);
 
 	for (size_t at = 0; at < len; at += chunk)
@@ -208,7 +210,9 @@ static void blocks_of_later_versions_are_passed_over(void **state)
 static void what_is_no_segment_is_refused(void **state)
 {
 	struct got g = { 0 };
-	struct lks_client client = { &g, &g.names, got_rank, got_step, NULL };
+	struct lks_client client = {
+		.user = &g, .names = &g.names, .rank = got_rank, .step = got_step
+	};
 	struct lks_reader *r = lks_reader_new(&client);
 	struct error error = { "" };
 	uint64_t torn, bad;

@@ -468,6 +468,7 @@ int rank_poll(struct rank_live *r, int64_t now, bool dead, struct error *reterr)
 		r->last_mark_end = r->floor;
 		r->marked = now;
 	}
+	r->ring->dead = dead;
 	status = ring_read(r->ring, take, r, reterr);
 	if (status < 0)
 		return status;

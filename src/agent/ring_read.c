@@ -388,16 +388,7 @@ static uint64_t whole_from(const struct ring_slot *s, uint64_t head)
 	return head > kept ? head - kept : 0;
 }
 
-/* What belongs to a collective comes right behind it; one whose process died in between has nothing
-   there the second time either. */
-static bool coll_alone(struct ring_file *r, uint32_t i, uint64_t end)
-{
-	bool twice = end == r->slots[i].head && r->waited[i] == end;
-
-	r->waited[i] = end;
-	return twice;
-}
-
+/* What belongs to a collective comes right behind it, unless its process died in between. */
 static int slot_read(struct ring_file *r, uint32_t i, struct ring_record *buffer, ring_take_fn take,
 		     void *user, struct error *reterr)
 {
@@ -417,7 +408,7 @@ static int slot_read(struct ring_file *r, uint32_t i, struct ring_record *buffer
 			return bad(r, reterr, "a head ran backwards");
 		whole = whole_from(s, head);
 		skip = whole > from ? (size_t)MIN(whole - from, (uint64_t)n) : 0;
-		if (buffer[n - 1].kind == RING_COLL && !coll_alone(r, i, from + n)) {
+		if (buffer[n - 1].kind == RING_COLL && !(r->dead && from + n == s->head)) {
 			if (n == 1)
 				return 0;
 			n--;

@@ -10,7 +10,7 @@
 
 #define ITEMS_BYTES  ((size_t)6 << 20) /* beyond, they go to an unlinked file */
 #define SPOOL_BYTES  ((size_t)8 << 20)
-#define OPEN_MOST    12u   /* steps that may wait to be closed */
+#define OPEN_MOST    1024u /* steps that may wait to be closed */
 #define FORGET_AT    2048u /* a multiple of every open_step ring's size */
 #define COMMS_LIMIT  65536u
 #define KEEP_WORKS   4096u /* of a closed step's list, before its memory is given back */

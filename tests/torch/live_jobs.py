@@ -75,7 +75,7 @@ def model_of(torch, width):
             x = self.embedding(tokens)
             if self.extra:
                 with torch.no_grad():
-                    for _ in range(40):
+                    for _ in range(120):
                         torch.mm(self.work, self.work)
             for layer in self.layers:
                 x = layer(x)
@@ -171,7 +171,7 @@ def main():
     p.add_argument('--fsdp', action='store_true')
     p.add_argument('--profile')
     p.add_argument('--losses')
-    p.add_argument('--steps', type=int, default=20)
+    p.add_argument('--steps', type=int, default=24)
     p.add_argument('--ranks', type=int, default=4)
     p.add_argument('--batch', type=int, default=4)
     args = p.parse_args()
