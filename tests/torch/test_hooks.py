@@ -72,6 +72,7 @@ class Place:
     def job(self, name):
         """The one ring of a job, whose output was the same as without Lockstep."""
         plain = self.run([JOBS, name], with_lockstep=False)
+        expect_equal(plain[0], 0, plain[2][-500:])
         ours = self.run([JOBS, name])
         expect(plain[0] == ours[0] and plain[1] == ours[1], f'{name}: without {plain[:2]}, with {ours[:2]} {ours[2][-300:]}')
         read = self.read()
