@@ -15,8 +15,9 @@
 
 struct record_rank {
 	struct rank_stream stream;
-	bool taken;  /* the stream is another's */
-	bool stands; /* it was told where it stood, and the job did not go on behind it */
+	bool taken;	 /* the stream is another's */
+	bool stands;	 /* it was told where it stood, and the job did not go on behind it */
+	bool early_head; /* written before its steps were known */
 	struct rank_standing standing;
 	struct arena standing_arena;
 	struct rank_info info; /* names are those of the file */
@@ -153,8 +154,11 @@ static int records_step(void *user, const struct rank_info *info, const struct s
 		status =
 		    spool_write(&rank->stream.steps, r->encoded.data, r->encoded.len, &r->error);
 	/* A head that was written before its steps does not know their times. */
-	rank->stream.info.last_ns =
-	    MAX(rank->stream.info.last_ns, step->start_ns + MAX(step->wall_ns, (int64_t)0));
+	if (!rank->stream.n_steps)
+		rank->early_head = step->start_ns >= rank->stream.info.last_ns;
+	if (rank->early_head)
+		rank->stream.info.last_ns =
+		    MAX(rank->stream.info.last_ns, step->start_ns + MAX(step->wall_ns, (int64_t)0));
 	rank->stream.no_marks |= (step->flags & STEP_WHOLE_FILE) != 0;
 	rank->stream.n_steps++;
 	r->n_steps++;
