@@ -155,6 +155,36 @@ class Jobs(Agent):
             self.assertEqual((d['verdict'], first['cause'], first['culprits']['ranks']), ('crashed', 'dead-rank', [2]))
             self.assertIn('in the middle of backward of step 15', json.dumps(first))
 
+    def test_a_job_that_hangs_and_is_ended_names_who_never_came(self):
+        p = subprocess.Popen([LOCKSTEP, 'trace', '--quiet', '--out', self.out, '--', LIVE_JOB, 'kind=hang'], env=self.env,
+                             start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.processes.append(p)
+        time.sleep(13)
+        os.killpg(p.pid, signal.SIGINT)
+        self.assertEqual(p.wait(timeout=60), 130)
+        d = self.verdict()
+        first = d['findings'][0]
+        self.assertEqual((d['verdict'], first['cause'], first['culprits']['ranks']), ('hung', 'missing-rank', [2]))
+
+    def test_a_job_in_a_pid_namespace_is_followed_and_cleaned_up(self):
+        unshare = ['unshare', '--pid', '--fork', '--mount-proc']
+        if subprocess.run([*unshare, 'true'], capture_output=True).returncode:
+            self.skipTest('no PID namespaces here')
+        p = self.start()
+        job = subprocess.Popen([*unshare, LIVE_JOB, 'steps=120', 'kind=none'], stdout=subprocess.DEVNULL,
+                               env=dict(self.env, LOCKSTEP_DIR=str(self.rings)))
+        self.processes.append(job)
+        time.sleep(1.8)
+        self.assertEqual(len(os.listdir(self.rings)), 4)
+        self.assertEqual(job.wait(timeout=60), 0)
+        for _ in range(100):
+            if not os.listdir(self.rings):
+                break
+            time.sleep(0.05)
+        self.assertEqual(os.listdir(self.rings), [])
+        self.stop(p)
+        self.assertEqual(self.numbers(), {n: list(range(120)) for n in range(4)})
+
     def test_a_job_that_is_ended_from_outside_has_no_dead_rank(self):
         p = subprocess.Popen([LOCKSTEP, 'trace', '--quiet', '--out', self.out, '--', LIVE_JOB, 'steps=100000'], env=self.env,
                              start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
