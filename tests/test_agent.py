@@ -366,6 +366,22 @@ class Rings(Agent):
                 self.assertEqual(a.get(key), b[key], key)
         r.close()
 
+    def test_without_launches_kernels_count_for_the_phase_that_they_name(self):
+        r = self.past(self.ring(), 10000)
+        base, real = r.head.first.ticks, r.head.first.realtime_ns
+        for n in range(3):
+            for k in range(20):
+                r.push(0, rf.KERNEL, real + (n * 40 + k) * rf.MS, 900_000, r.name('gemm'), 7,
+                       (n * 20 + k + 1) << 32 | r.name('forward' if k < 8 else 'backward'))
+            r.push(1, rf.PHASE, base + n * 40 * rf.MS, 5 * rf.MS, r.name('forward'), rf.FORWARD)
+            r.push(1, rf.PHASE, base + (n * 40 + 5) * rf.MS, 5 * rf.MS, r.name('backward'), rf.BACKWARD)
+            r.push(1, rf.STEP, base + n * 40 * rf.MS, 40 * rf.MS, value=n)
+        self.once()
+        self.assertEqual(len(steps_of(self.out)[0]), 3)
+        for step in steps_of(self.out)[0]:
+            self.assertEqual([step['phase'][p][2] for p in ('forward', 'backward')], [8 * 900_000, 12 * 900_000])
+        r.close()
+
     def test_a_ring_that_contradicts_itself_is_left_alone_and_its_neighbour_is_read(self):
         big = 1 << 60
         changes = {
