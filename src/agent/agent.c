@@ -251,10 +251,9 @@ static void loop(struct agent *a)
 		bool look = now - a->scanned >= SECOND || now < a->scanned;
 		double fill;
 
-		if (look) {
-			agent_scan(a);
+		agent_scan(a, look);
+		if (look)
 			a->scanned = now;
-		}
 		fill = pass(a, now, look, a->options->once);
 		save_if_due(a, now);
 		if (a->options->once)
@@ -267,7 +266,7 @@ static void loop(struct agent *a)
 			period = MIN(period + period / 4, PERIOD_MOST);
 		serve_wait(a, period);
 	}
-	agent_scan(a);
+	agent_scan(a, true);
 	pass(a, now_ns(), true, true);
 }
 

@@ -108,8 +108,8 @@ static void containers_look(struct agent *a)
 	free(seen.v);
 }
 
-/* Folders that are there by now, and those that are gone no more. */
-void agent_places(struct agent *a)
+/* Folders that are there by now. */
+static void places_look(struct agent *a)
 {
 	const struct agent_options *o = a->options;
 	const char *asked = getenv("LOCKSTEP_DIR");
@@ -218,10 +218,12 @@ static void forget_missing(struct agent *a)
 	a->rings.n = n;
 }
 
-void agent_scan(struct agent *a)
+void agent_scan(struct agent *a, bool folders)
 {
-	agent_places(a);
-	forget_missing(a);
+	if (folders) {
+		places_look(a);
+		forget_missing(a);
+	}
 	for (size_t i = 0; i < a->places.n; i++)
 		place_scan(a, i);
 }
