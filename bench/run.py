@@ -450,8 +450,25 @@ def bench_logs(lockstep, work, rivals):
         bench_log(lockstep, path, 'real ' + name.split('.')[0][:20])
 
 
+def torch_python():
+    """A Python with torch: that of make check-torch, if it was run."""
+    found = sorted(p for p in os.listdir(ROOT) if p.startswith('.venv-torch-') and os.path.exists(os.path.join(ROOT, p, 'ready')))
+    return os.path.join(ROOT, found[-1], 'bin', 'python') if found else None
+
+
+def bench_python(lockstep, work, rivals):
+    """Calls from Python, and a whole PyTorch job with everything on."""
+    del work, rivals
+    python = torch_python()
+    subprocess.run([python or sys.executable, os.path.join(HERE, 'bench_python.py'), os.path.dirname(lockstep)], check=True)
+    if not python:
+        print('whole job: skipped, no torch (make check-torch makes a venv)')
+        return
+    subprocess.run([python, os.path.join(HERE, 'bench_job.py'), os.path.dirname(lockstep)], check=True)
+
+
 BENCHES = {'logs': bench_logs, 'dumps': bench_dumps, 'version': bench_version, 'large': bench_large, 'memory': bench_memory, 'cores': bench_cores, 'archive': bench_archive,
-           'record': bench_record, 'w1': bench_w1, 'fold': bench_fold, 'codec': bench_codec, 'judge': bench_judge}
+           'record': bench_record, 'w1': bench_w1, 'fold': bench_fold, 'codec': bench_codec, 'judge': bench_judge, 'python': bench_python}
 ASKED = {'judge-large': bench_judge_large}  # minutes, 3 GB of disk
 
 
