@@ -49,6 +49,8 @@ lint: all
 	@scripts/lint/all.sh $(BUILD)/lockstep
 
 bench: all
+	@scripts/deps.sh python
+	@ninja -C $(BUILD) $(NINJA_FLAGS) --quiet liblockstep.so python/_lockstep.abi3.so
 	@scripts/bench.sh $(BUILD)/lockstep $(BENCH)
 
 wheel:

@@ -47,7 +47,7 @@ class Python(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.rings)
 
     def run_python(self, *argv, **env):
-        base = {k: v for k, v in os.environ.items() if k not in ('RANK', 'LOCAL_RANK', 'LOCKSTEP', 'LOCKSTEP_AUTO', 'LOCKSTEP_LIBRARY')}
+        base = {k: v for k, v in os.environ.items() if k not in ('RANK', 'LOCAL_RANK', 'LOCKSTEP', 'LOCKSTEP_AUTO', 'LOCKSTEP_LIBRARY', 'LD_LIBRARY_PATH')}
         base.update({'PYTHONPATH': self.folder, 'LOCKSTEP_DIR': self.rings, **env})
         p = subprocess.run([sys.executable, *argv], env=base, capture_output=True, text=True, timeout=60)
         self.assertEqual(p.returncode, 0, p.stderr)

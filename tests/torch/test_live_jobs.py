@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs that run under `lockstep trace` and know nothing of it: what the agent's step records alone say of them.
 
-    VENV/bin/python tests/torch/test_live.py [NAME...]
+    VENV/bin/python tests/torch/test_live_jobs.py [NAME...]
 
 Strangers on the machine may really hold a rank up: what is not found in a first run must be found in a second.
 """
