@@ -54,7 +54,7 @@ class Header(unittest.TestCase):
                 subprocess.run([target], check=True)
                 if not SANITIZED:
                     subprocess.run([compiler, *extra, '-Wall', '-Wextra', '-Wconversion', '-Werror', '-I', INCLUDE,
-                                    source, '-o', target, LIBRARY], check=True)
+                                    source, '-o', target, LIBRARY, f'-Wl,-rpath,{os.path.dirname(LIBRARY)}'], check=True)
                     subprocess.run([target], check=True, env={**os.environ, 'LOCKSTEP': '0'})
 
 
