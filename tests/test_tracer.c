@@ -286,6 +286,64 @@ static void newest_records_stay_when_a_ring_is_overwritten(void **state)
 	free(ring.bytes);
 }
 
+static uint64_t head_of(int fd, const struct ring_header *h)
+{
+	uint64_t head;
+
+	assert_int_equal(pread(fd, &head, sizeof(head), (off_t)(h->slots_at + h->slot_bytes)),
+			 sizeof(head));
+	return head;
+}
+
+/* All of a ring while it is written: what the rule calls whole is whole. Gives the last head. */
+static uint64_t read_once(int fd, const struct ring_header *h, const struct ring_slot *s)
+{
+	static struct ring_record copy[RING_RECORDS];
+	uint64_t before = head_of(fd, h), after;
+
+	assert_int_equal(pread(fd, copy, sizeof(copy), (off_t)s->at), sizeof(copy));
+	after = head_of(fd, h);
+	for (uint64_t n = after < s->capacity ? 0 : after - s->capacity + 1; n < before; n++) {
+		const struct ring_record *r = &copy[n & (s->capacity - 1)];
+
+		assert_int_equal(r->kind, RING_COUNTER);
+		assert_true(value_of(r->value) == (double)n);
+	}
+	return after;
+}
+
+static void whole_records_are_whole_while_others_are_written(void **state)
+{
+	char *argv[] = { (char *)"victim", NULL };
+	struct ring_header h;
+	struct ring_slot s;
+	uint64_t head = 0, passes = 0;
+	int fd = -1, status;
+	pid_t pid = fork();
+
+	(void)state;
+	if (!pid) {
+		setenv("VICTIM", "numbers", 1);
+		execv(getenv("TRACER_VICTIM"), argv);
+		_exit(127);
+	}
+	while (!rings())
+		usleep(1000);
+	fd = open(ring_path, O_RDONLY);
+	while (pread(fd, &h, sizeof(h), 0) != sizeof(h) || h.state != RING_ON)
+		usleep(100);
+	assert_int_equal(pread(fd, &s, sizeof(s), (off_t)(h.slots_at + h.slot_bytes)), sizeof(s));
+	while (!waitpid(pid, &status, WNOHANG)) {
+		head = read_once(fd, &h, &s);
+		passes++;
+	}
+	assert_int_equal(status, 0);
+	head = read_once(fd, &h, &s);
+	close(fd);
+	assert_int_equal(head, 5000000);
+	assert_true(passes > 1);
+}
+
 static void what_a_killed_process_had_open_stays(void **state)
 {
 	const struct ring_slot *s;
@@ -506,6 +564,20 @@ static void second_copy_in_a_process_stays_off(void **state)
 	assert_int_equal(rings(), 1);
 }
 
+static void threads_that_start_at_once_are_all_told(void **state)
+{
+	struct ring ring;
+
+	(void)state;
+	for (unsigned i = 0; i < 10; i++) {
+		assert_int_equal(run("together"), 0);
+		ring = the_ring();
+		assert_int_equal(ring_units(&ring), 8);
+		free(ring.bytes);
+		remove_rings();
+	}
+}
+
 static void calls_leave_errno_alone(void **state)
 {
 	(void)state;
@@ -668,6 +740,7 @@ int main(void)
 		CLAIM(identity_is_what_was_told_last),
 		CLAIM(file_and_folder_are_for_their_owner_alone),
 		CLAIM(newest_records_stay_when_a_ring_is_overwritten),
+		CLAIM(whole_records_are_whole_while_others_are_written),
 		CLAIM(what_a_killed_process_had_open_stays),
 		CLAIM(phases_too_deep_are_counted),
 		CLAIM(forked_child_is_silent),
@@ -682,6 +755,7 @@ int main(void)
 		CLAIM(stop_is_for_good),
 		CLAIM(library_may_be_loaded_again_and_again),
 		CLAIM(second_copy_in_a_process_stays_off),
+		CLAIM(threads_that_start_at_once_are_all_told),
 		CLAIM(calls_leave_errno_alone),
 		CLAIM(only_processes_with_a_rank_are_traced),
 		CLAIM(launchers_and_workers_are_not_traced),

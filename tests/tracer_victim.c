@@ -204,6 +204,29 @@ static void *stays(void *arg)
 	return arg;
 }
 
+static void *starts(void *arg)
+{
+	pthread_barrier_wait(&all_here);
+	if (!lockstep_start())
+		*(int *)arg = 1;
+	lockstep_mark(lockstep_name("here"));
+	return NULL;
+}
+
+/* Before anybody else has: main leaves the start to the threads. */
+static int together(void)
+{
+	pthread_t t[8];
+	int wrong = 0;
+
+	pthread_barrier_init(&all_here, NULL, 8);
+	for (unsigned i = 0; i < 8; i++)
+		pthread_create(&t[i], NULL, starts, &wrong);
+	for (unsigned i = 0; i < 8; i++)
+		pthread_join(t[i], NULL);
+	return wrong;
+}
+
 static int crowd(void)
 {
 	enum { N = 40 };
@@ -309,6 +332,14 @@ static int storm(void)
 	return 0;
 }
 
+/* Record n has the value n. */
+static int numbers(void)
+{
+	for (unsigned i = 0; i < number("NUMBERS", 5000000); i++)
+		lockstep_counter(tokens, i);
+	return 0;
+}
+
 static int names(void)
 {
 	static char large[1 << 20];
@@ -406,13 +437,14 @@ static const struct way {
 	const char *name;
 	int (*run)(void);
 } ways[] = {
-	{ "steps", steps },   { "whom", whom },	  { "fixed", fixed },
-	{ "killed", killed }, { "deep", deep },	  { "forks", forks },
-	{ "vforks", vforks }, { "execs", execs }, { "threads", threads },
-	{ "crowd", crowd },   { "race", race },	  { "exits", exits_from_thread },
-	{ "storm", storm },   { "names", names }, { "leader", leader_leaves },
-	{ "many", many },     { "files", files }, { "long_name", long_name },
-	{ "errno", errnos },  { "stops", stops }, { "waits", waits },
+	{ "steps", steps },	  { "whom", whom },   { "fixed", fixed },
+	{ "killed", killed },	  { "deep", deep },   { "forks", forks },
+	{ "vforks", vforks },	  { "execs", execs }, { "threads", threads },
+	{ "crowd", crowd },	  { "race", race },   { "exits", exits_from_thread },
+	{ "storm", storm },	  { "names", names }, { "leader", leader_leaves },
+	{ "many", many },	  { "files", files }, { "long_name", long_name },
+	{ "errno", errnos },	  { "stops", stops }, { "numbers", numbers },
+	{ "together", together }, { "waits", waits },
 };
 
 int main(void)
@@ -425,7 +457,8 @@ int main(void)
 		setrlimit(RLIMIT_NOFILE, &(struct rlimit){ most, most });
 	if (getenv("TELL_RANK"))
 		lockstep_identity(rank, rank, rank + 1);
-	lockstep_start();
+	if (way && strcmp(way, "together") != 0)
+		lockstep_start();
 	forward = lockstep_name("forward"), layer = lockstep_name("layer");
 	tokens = lockstep_name("tokens"), group = lockstep_name("default_pg");
 	for (size_t i = 0; way && i < sizeof(ways) / sizeof(ways[0]); i++) {

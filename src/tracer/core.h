@@ -73,8 +73,7 @@ struct core {
 	uint64_t counters[RING_COUNTERS];
 	struct ring_clock_pair last;
 	uint32_t clock_lock, clock_seq, identity_lock, identity_seq;
-	int32_t rank, local_rank, world_size;
-	bool identity_told;
+	int32_t rank, local_rank, world_size; /* as told, or the environment's */
 	uint32_t doors, off_told, left_told;
 };
 extern struct core core;
@@ -245,3 +244,9 @@ void ring_place(struct ring_place *ret);
 /* The new file, mapped; NULL: *ret_why says why, the result is an errno. */
 uint8_t *ring_make(const struct ring_header *h, uint64_t bytes, int *ret_error,
 		   const char **ret_why);
+
+/* tracer_start.c: of /proc/PID/stat, in ticks since boot; 0: there is none. */
+uint64_t process_start(const char *path);
+
+/* tracer_tidy.c: false: too many rings, and nobody to read them. */
+bool rings_tidy(int folder, const struct ring_header *mine);

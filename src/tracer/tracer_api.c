@@ -32,12 +32,14 @@ void lockstep_identity(int rank, int local_rank, int world_size)
 
 	if (exchange(&core.identity_lock, 1))
 		return;
-	core.rank = rank, core.local_rank = local_rank, core.world_size = world_size;
-	core.identity_told = true;
+	store_relaxed(&core.rank, rank >= 0 ? rank : core.rank);
+	store_relaxed(&core.local_rank, local_rank >= 0 ? local_rank : core.local_rank);
+	store_relaxed(&core.world_size, world_size >= 0 ? world_size : core.world_size);
 	if (tracer_on()) {
 		store_relaxed(&h->identity_seq, ++core.identity_seq);
 		store_fence();
-		h->rank = rank, h->local_rank = local_rank, h->world_size = world_size;
+		h->rank = core.rank, h->local_rank = core.local_rank;
+		h->world_size = core.world_size;
 		store_release(&h->identity_seq, ++core.identity_seq);
 	}
 	store_release(&core.identity_lock, 0);

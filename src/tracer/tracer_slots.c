@@ -105,10 +105,9 @@ void tracer_push_kernels(const struct ring_record *r, unsigned n)
 uint32_t tracer_phase(void)
 {
 	const struct my_slot *s = my_thread.slot;
-	uint32_t depth;
+	uint32_t depth = tracer_on() && s ? s->depth : 0;
 
-	if (!tracer_on() || !s || !s->depth)
-		return 0;
-	depth = s->depth < RING_OPEN_MAX ? s->depth : RING_OPEN_MAX;
-	return (uint32_t)s->open[depth - 1].word;
+	if (depth > RING_OPEN_MAX)
+		depth = RING_OPEN_MAX;
+	return depth ? (uint32_t)s->open[depth - 1].word : 0;
 }
