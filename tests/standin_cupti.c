@@ -332,7 +332,7 @@ static void its_complete(CUcontext context, uint32_t stream, uint8_t *buffer, si
 	CUpti_Activity *r = NULL;
 
 	(void)context, (void)stream, (void)size;
-	if (buffer < its_memory[0] || buffer >= its_memory[8]) {
+	if ((uintptr_t)buffer - (uintptr_t)its_memory >= sizeof(its_memory)) {
 		its_unknown++;
 		return;
 	}

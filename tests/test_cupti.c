@@ -24,6 +24,10 @@
 #include "standin_cupti.h"
 #include "tracer/cupti.h"
 
+#ifndef ROUNDS
+#define ROUNDS 2000 /* of 5,000 kernels */
+#endif
+
 static const struct standin *cu;
 static uint64_t t0;
 
@@ -154,7 +158,7 @@ static size_t rss_kb(void)
 
 static void ten_million_kernels_in_bounded_memory(void)
 {
-	enum { ROUNDS = 2000, EACH = 5000, AHEAD = 3000 };
+	enum { EACH = 5000, AHEAD = 3000 };
 	static char names[100][160];
 	uint64_t want = 0;
 	size_t before = 0;
@@ -180,8 +184,8 @@ static void ten_million_kernels_in_bounded_memory(void)
 		if (round == 20)
 			before = rss_kb();
 	}
-	wait_for(10000000);
-	claim(summed == want && named == 10000000 && odd == 0);
+	wait_for((size_t)ROUNDS * EACH);
+	claim(summed == want && named == (size_t)ROUNDS * EACH && odd == 0);
 	claim(told_counts[RING_CUPTI_DROPPED] == 0 && told_counts[RING_CUPTI_FOREIGN] == 0);
 	claim(rss_kb() < before + 2048);
 }

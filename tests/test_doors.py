@@ -167,7 +167,7 @@ class Standin(Case):
 u32, u64, v = c.c_uint32, c.c_uint64, c.c_void_p
 F = [("version", None, u32, c.c_int), ("launch", u32, c.c_char_p, u32, u64, u64, u32), ("copy", u32, c.c_uint8, u32, u64, u64),
      ("peer", u32, u32, u64, u64), ("set", u32, u32, u64, u64), ("sync", u32, u32, u32, u64, u64), ("finish", None, c.c_bool),
-     ("drop", None, c.c_size_t), ("profiler", None, c.c_bool)]
+     ("drop", None, c.c_size_t), ("profiler", None, c.c_bool), ("kernels", c.c_size_t), ("unknown", c.c_size_t), ("enabled", c.c_bool, c.c_int)]
 class Standin(c.Structure):
     _fields_ = [(name, c.CFUNCTYPE(*types)) for name, *types in F]
 cu = Standin.in_dll(c.CDLL(sys.argv[2], mode=c.RTLD_GLOBAL), "standin")
@@ -219,6 +219,18 @@ for i in range(20, 30): step(i)
         self.assertEqual(marked, list(range(10, 20)))
         self.assertEqual([r.arg for r in ring.of('gap')], [1, 1])
         self.assertEqual(len(ring.of('kernel')), 200)
+
+    def test_who_stops_leaves_cupti_as_it_was(self):
+        ring = self.play('''
+step(0)
+time.sleep(2.5)
+assert cu.enabled(10)
+lib.lockstep_stop()
+time.sleep(1.5)
+assert not any(cu.enabled(kind) for kind in range(64))
+step(1)
+''')
+        self.assertEqual((len(ring.of('kernel')), len(ring.of('step'))), (10, 1))
 
     def test_a_forked_child_is_silent_and_ends(self):
         ring = self.play('''

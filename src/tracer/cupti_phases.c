@@ -25,7 +25,8 @@ static struct {
 static _Atomic bool armed;
 
 static _Thread_local __attribute__((tls_model("initial-exec"))) struct {
-	uint32_t depth, pushed;
+	uint32_t depth : 27;
+	uint32_t pushed : 5;
 } here;
 
 /* cudaLaunchKernel and its kin, graphs' launches, copies, sets, waits; each with its twin for

@@ -11,6 +11,7 @@
  */
 #include "tracer/nvtx.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "tracer/door.h"
@@ -22,14 +23,19 @@
 #include "tracer/nvtx_text.h"
 
 #define NOT_TRACKED (-2) /* what NVTX itself answers without a tool */
-#define NCCL_DEPTH  8u
+#define NCCL_OPEN   64u	 /* collectives by NCCL's ranges, of all threads */
 
 static _Thread_local __attribute__((tls_model("initial-exec"))) struct {
 	uint32_t depth; /* ranges that are pushed, NCCL's apart */
-	uint32_t nccl_depth;
+	uint16_t nccl_depth;
 	struct nvtx_steps steps;
-	uint64_t nccl[NCCL_DEPTH]; /* collectives; 0: the range is none */
 } here;
+
+/* Of which thread and depth, and what its end wants. Written by that thread alone. */
+static struct {
+	_Atomic uint64_t whose; /* 0: free */
+	uint64_t collective;
+} nccl_open[NCCL_OPEN];
 
 static int push(const void *domain, struct nvtx_text *t)
 {
@@ -136,29 +142,54 @@ static uint64_t nccl_begin(const struct nvtx_attributes *a, struct nvtx_text *t)
 					 told[1]);
 }
 
+static uint64_t nccl_key(uint16_t depth)
+{
+	return (uint64_t)(uintptr_t)&here << 16 | depth;
+}
+
+static bool nccl_keep(uint64_t key, uint64_t collective)
+{
+	for (uint32_t i = 0; i < NCCL_OPEN; i++) {
+		uint64_t whose = 0;
+
+		if (!atomic_compare_exchange_strong(&nccl_open[i].whose, &whose, key) &&
+		    whose != key) /* of a thread that ended in the middle, and was here before */
+			continue;
+		nccl_open[i].collective = collective;
+		return true;
+	}
+	return false;
+}
+
 static int nccl_push(const struct nvtx_attributes *a, struct nvtx_text *t)
 {
-	uint32_t at = here.nccl_depth++;
+	uint16_t depth = ++here.nccl_depth;
 	uint64_t c = nccl_begin(a, t);
 
-	if (!c)
+	if (!c || !nccl_keep(nccl_key(depth), c)) {
 		tracer_count(RING_IGNORED, 1);
-	if (at < NCCL_DEPTH)
-		here.nccl[at] = c;
-	else
 		lockstep_collective_end(c);
-	return (int)at;
+	}
+	return depth - 1;
 }
 
 static int nccl_pop(void)
 {
+	uint64_t key = nccl_key(here.nccl_depth);
+
 	if (!here.nccl_depth) {
 		tracer_count(RING_END_WITHOUT_BEGIN, 1);
 		return -1;
 	}
-	if (--here.nccl_depth < NCCL_DEPTH && here.nccl[here.nccl_depth])
-		lockstep_collective_end(here.nccl[here.nccl_depth]);
-	return (int)here.nccl_depth;
+	here.nccl_depth--;
+	for (uint32_t i = 0; i < NCCL_OPEN; i++) {
+		if (atomic_load_explicit(&nccl_open[i].whose, memory_order_relaxed) != key)
+			continue;
+		lockstep_collective_end(nccl_open[i].collective);
+		atomic_store(&nccl_open[i].whose, 0);
+		break;
+	}
+	return here.nccl_depth;
 }
 
 /* The calls, domain first as CORE2 has them. */

@@ -7,7 +7,8 @@
 
 #include "tracer/door.h"
 
-#define THIRD 3
+#define THIRD	   3
+#define CANDIDATES 32 /* outermost names of all threads that may become the step */
 
 enum rule { RULE_NONE, RULE_REPEATS, RULE_OPTIMIZER, RULE_WORD, RULE_NAMED };
 
@@ -22,6 +23,8 @@ static _Atomic int rule;
 static const void *_Atomic owner; /* the thread's state that makes the steps */
 static _Atomic uint32_t anchor;	  /* stem, of RULE_REPEATS */
 static _Atomic int64_t last_number = -1;
+/* Hash of thread and name << 32 | times that it came; 0: free. */
+static _Atomic uint64_t seen[CANDIDATES];
 
 void nvtx_step_setup(void)
 {
@@ -93,17 +96,19 @@ static bool take(struct nvtx_steps *s, int by)
 	return atomic_compare_exchange_strong(&rule, &now, by);
 }
 
-static bool third_time(struct nvtx_steps *s, const struct nvtx_meaning *m)
+static bool third_time(const struct nvtx_steps *s, const struct nvtx_meaning *m)
 {
-	struct nvtx_candidate *c = s->seen;
+	uint64_t h = ((uint64_t)(uintptr_t)s * 0x9e3779b97f4a7c15ull ^ m->stem) << 32;
 
 	if (m->kind >= RING_PHASE_DATA)
 		return false;
-	for (size_t i = 0; i < NVTX_CANDIDATES; i++, c++) {
-		if (!c->times)
-			c->stem = m->stem;
-		if (c->stem == m->stem)
-			return ++c->times >= THIRD;
+	for (size_t i = 0; i < CANDIDATES; i++) {
+		uint64_t there = atomic_load(&seen[i]);
+
+		if (!there && atomic_compare_exchange_strong(&seen[i], &there, h | 1))
+			return false;
+		if (there >> 32 == h >> 32)
+			return (uint32_t)atomic_fetch_add(&seen[i], 1) + 1 >= THIRD;
 	}
 	return false;
 }
@@ -125,14 +130,14 @@ bool nvtx_step_begins(struct nvtx_steps *s, uint32_t depth, uint32_t domain,
 {
 	bool is;
 
-	if (s->depth)
+	if (s->depth || depth > NVTX_STEP_DEEPEST)
 		return false;
 	if (nvtx_step_named())
 		is = nvtx_step_is(domain, m) && !tracer_steps_elsewhere();
 	else
 		is = depth == 1 && m->step && take(s, RULE_WORD);
 	if (is) {
-		s->depth = depth;
+		s->depth = depth & NVTX_STEP_DEEPEST;
 		nvtx_step_begin_now(m);
 	} else if (depth == 1 && !nvtx_step_named()) {
 		outermost(s, m);

@@ -20,18 +20,13 @@
 
 #include "tracer/nvtx_text.h"
 
-#define NVTX_CANDIDATES 8 /* outermost names of a thread that may become its step */
-
-struct nvtx_candidate {
-	uint32_t stem, times;
-};
-
-/* Of a thread; zeroes at first. */
+/* Of a thread, by whose address it is known; zeroes at first. Few bytes: a library that is loaded
+   late finds little room for what is a thread's own. */
 struct nvtx_steps {
-	uint32_t depth;	 /* of the range that is the step; 0: none is open */
-	uint32_t closer; /* 1: the outermost range that is open ends a step */
-	struct nvtx_candidate seen[NVTX_CANDIDATES];
+	uint16_t depth : 15; /* of the range that is the step; 0: none is open */
+	uint16_t closer : 1; /* the outermost range that is open ends a step */
 };
+#define NVTX_STEP_DEEPEST 0x7fff /* no deeper range is a step */
 
 /* Reads the environment; once, before any name is given. */
 void nvtx_step_setup(void);
