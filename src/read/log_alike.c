@@ -39,6 +39,8 @@ struct again_shape {
 	} words[];
 };
 
+#define AGAIN_BYTES(n) (sizeof(struct again_shape) + (n) * sizeof(struct again_word))
+
 /* A line as it was said: its shape, the digits that count in it, and of which saying it is. */
 struct said {
 	uint32_t shape; /* id; 0: free */
@@ -233,10 +235,8 @@ static void said_room(struct log_alike *a)
 void log_alike_again(struct log *g, const struct log_line *l)
 {
 	size_t len = (size_t)(l->eol - l->start);
-	struct {
-		struct again_shape shape;
-		struct again_word words[WORDS_MAX_AGAIN];
-	} here;
+	_Alignas(struct again_shape) char room[AGAIN_BYTES(WORDS_MAX_AGAIN)];
+	struct again_shape *here = (struct again_shape *)(void *)room;
 	uint64_t digits[WORDS_MAX_AGAIN];
 	const struct again_shape *shape;
 	struct log_alike *a;
@@ -244,16 +244,16 @@ void log_alike_again(struct log *g, const struct log_line *l)
 	struct said *said;
 	uint32_t hash;
 
-	if (g->each || !fits(len) || !again_shape_of(g, l, &here.shape))
+	if (g->each || !fits(len) || !again_shape_of(g, l, here))
 		return;
 	a = alike_of(g);
 	s = line_shapes_find(a->shapes, l->start, len);
-	if (!s || s->kind != SHAPE_AGAIN || !same_places(s->kept, &here.shape)) {
-		size_t bytes = sizeof(here.shape) + here.shape.n_words * sizeof(*here.words);
+	if (!s || s->kind != SHAPE_AGAIN || !same_places(s->kept, here)) {
+		size_t bytes = AGAIN_BYTES(here->n_words);
 
 		s = shape_begin(g, l->start, len, SHAPE_AGAIN, bytes);
-		here.shape.id = ++a->ids;
-		memcpy(s->kept, &here, bytes);
+		here->id = ++a->ids;
+		memcpy(s->kept, here, bytes);
 	}
 	shape = s->kept;
 	said_room(a);
