@@ -4,9 +4,9 @@
 declare -gA _lockstep_options=(
 	[agent]="--age --help --keep --listen --once --out --rings --size --while-traced"
 	[collect]="--help --out --redact"
-	[diagnose]="--all-ranks --events --help --json --layout --min-impact --ranks --steps"
+	[diagnose]="--all-ranks --events --help --json --layout --min-impact --ranks --step-range --steps"
 	[explain]="--help"
-	[export]="--help --ranks --steps"
+	[export]="--help --ranks --step-range --steps"
 	[sim]="--all-reduce --as --dialect --evaluate --fault --format --gpus-per-node --help --interleave --layers --layout --list-faults --micro-batches --out --ranks --ring --seed --step-ms --steps --timeout --timing --trace-steps --without"
 	[trace]="--help --out --quiet"
 )

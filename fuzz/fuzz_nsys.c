@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct nsys *n = NULL;
 	struct error e;
 
-	if (nsys_read(in, "fuzz", false, &n, &stats, &e) >= 0)
+	if (nsys_read(in, "fuzz", false, size & 1 ? "step@torch" : NULL, &n, &stats, &e) >= 0)
 		for (uint32_t i = 0; i < nsys_ranks(n) && i < 16; i++) {
 			struct intern names = { 0 };
 			struct trace_sink sink = {

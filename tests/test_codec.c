@@ -29,6 +29,57 @@ static void any_step_survives_the_trip(void **state)
 	}
 }
 
+static size_t length_of(const struct step *s)
+{
+	struct arena arena = { 0 };
+	struct buf out = { 0 };
+	struct step back;
+	struct span in;
+	size_t len;
+
+	step_encode(&out, s);
+	in = span_of(out.data, len = out.len);
+	assert_int_equal(step_decode(&in, &arena, &back, NULL), 0);
+	assert_true(step_same(s, &back));
+	buf_done(&out);
+	arena_done(&arena);
+	return len;
+}
+
+/* Collectives of one size, one behind the other, for each of which the own clock stood still. */
+static void what_follows_from_other_fields_takes_no_bytes(void **state)
+{
+	struct step_comm row = { .op = COMM_ALL_REDUCE, .count = 3, .bytes = 3 << 20 };
+	struct step_coll colls[3];
+	struct step s = {
+		.host_what = NO_ID, .comms = &row, .colls = colls, .n_comms = 1, .n_colls = 3
+	};
+	size_t least;
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		colls[i] = (struct step_coll){
+			.peer = -1,
+			.seq = -1,
+			.bytes = 1 << 20,
+			.start_ns = 1000000 * (i + 1),
+			.end_ns = 1000000 * (i + 1) + 300000,
+			.call_ns = INT64_MIN,
+			.own_arrive_ns = 1000000 * (i + 1) - 300000 * i,
+			.own_need_ns = -1,
+			.exposed_ns = 300000,
+		};
+	least = length_of(&s);
+	colls[2].exposed_ns--;
+	assert_int_equal(length_of(&s), least + 3);
+	colls[2].own_arrive_ns--;
+	assert_int_equal(length_of(&s), least + 6);
+	colls[2].bytes--;
+	assert_int_equal(length_of(&s), least + 9);
+	row.count = 0;
+	assert_true(length_of(&s) > least + 9);
+}
+
 static void every_cut_of_a_record_is_refused(void **state)
 {
 	struct arena arena = { 0 };
@@ -214,6 +265,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_varint_is_the_same_however_it_is_made),
 		cmocka_unit_test(any_step_survives_the_trip),
+		cmocka_unit_test(what_follows_from_other_fields_takes_no_bytes),
 		cmocka_unit_test(every_cut_of_a_record_is_refused),
 		cmocka_unit_test(damaged_records_never_hurt),
 		cmocka_unit_test(a_varint_that_does_not_end_is_refused),

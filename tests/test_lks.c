@@ -218,7 +218,7 @@ static void what_is_no_segment_is_refused(void **state)
 	assert_true(error.text[0] != '\0');
 	lks_reader_free(r);
 	r = lks_reader_new(&client);
-	assert_int_equal(lks_reader_feed(r, "LKSTEP1\n\2\0\0\0", 12, &error), -ENOTSUP);
+	assert_int_equal(lks_reader_feed(r, "LKSTEP1\n\3\0\0\0", 12, &error), -ENOTSUP);
 	lks_reader_free(r);
 	r = lks_reader_new(&client);
 	assert_int_equal(lks_reader_feed(r, "LKS", 3, &error), 0);

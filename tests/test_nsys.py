@@ -67,6 +67,40 @@ class Nsys(unittest.TestCase):
     def test_without_ranges_the_file_is_one_window(self):
         self.check_slow(1, 1, '--slow', '1', '--ranges', 'none', change=['DROP TABLE NVTX_EVENTS'])
 
+    def records_hold(self):
+        """Do step records name NCCL's communicator; do they have the size of its all-reduce?"""
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([LOCKSTEP, 'export', '--steps', folder, str(self.out / 'node0.sqlite')], check=True, capture_output=True, timeout=60)
+            data = b''.join(p.read_bytes() for p in pathlib.Path(folder).iterdir())
+        size, v = b'', make_nsys.BYTES
+        while v:
+            size += bytes([v & 0x7f | (0x80 if v > 0x7f else 0)])
+            v >>= 7
+        return f'{make_nsys.COMM:016x}'.encode() in data, size in data
+
+    def test_ranges_of_nccl_tell_communicator_and_size(self):
+        self.check_slow(2, 6, '--slow', '2', '--nccl')
+        self.assertEqual(self.records_hold(), (True, True))
+
+    def test_payloads_that_are_none_tell_nothing(self):
+        for change in (["UPDATE NVTX_EVENTS SET binaryData = substr(binaryData, 1, 31)"], ["UPDATE NVTX_EVENTS SET binaryData = x''"],
+                       ["UPDATE NVTX_EVENTS SET binaryData = zeroblob(48)"], ['DROP TABLE NVTX_PAYLOAD_SCHEMA_ENTRIES'],
+                       ['UPDATE NVTX_PAYLOAD_SCHEMA_ENTRIES SET offset = -5'], ["UPDATE NVTX_PAYLOAD_SCHEMA_ENTRIES SET type = 'x', name = 7"]):
+            self.check_slow(2, 6, '--slow', '2', '--nccl', change=change)
+            self.assertFalse(self.records_hold()[1], change)
+
+    def test_fields_beyond_a_payload_are_zero(self):
+        self.check_slow(2, 6, '--slow', '2', '--nccl', change=['UPDATE NVTX_PAYLOAD_SCHEMA_ENTRIES SET offset = 4090 WHERE offset > 0'])
+        self.assertEqual(self.records_hold(), (True, False))
+
+    def test_the_range_that_is_asked_for_is_the_step(self):
+        self.make('--ranges', 'named')
+        for name, n, said in ((None, 1, ''), ('batch', 6, ''), ('batch@trainer', 6, ''), ('batch 3', 6, ''), ('part c', 6, ''), ('batc', 1, 'called batc '),
+                              ('batch@NCCL', 1, 'called batch@NCCL '), ('@', 1, 'called @ '), ('', 1, 'called ')):
+            status, doc, stderr = self.told(*([] if name is None else ['--step-range', name, self.folder.name]))
+            self.assertEqual({len(r['steps']) for r in doc['ranks']}, {n}, name)
+            self.assertEqual((status, said in stderr, stderr.count('\n')), (0, True, 1 if said else 0), (name, stderr))
+
     def test_one_process_with_several_gpus(self):
         self.check_slow(3, 6, '--slow', '3', change=[
             'UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET globalPid = 16777216000',

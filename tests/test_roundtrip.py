@@ -114,9 +114,9 @@ class RoundTrip(unittest.TestCase):
         self.assertEqual((status, doc['verdict'], len(said.splitlines())), (2, 'insufficient', 1), said)
 
     def test_a_later_major_version_is_refused_and_said(self):
-        status, _, said = self.hurt(lambda data: data[:8] + struct.pack('<H', 2) + data[10:])
+        status, _, said = self.hurt(lambda data: data[:8] + struct.pack('<H', 3) + data[10:])
         self.assertEqual((status, len(said.splitlines())), (2, 1), said)
-        self.assertIn('version 2', said)
+        self.assertIn('version 3', said)
 
     def test_a_later_minor_version_is_read(self):
         status, _, said = self.hurt(lambda data: data[:10] + struct.pack('<H', 7) + data[12:])

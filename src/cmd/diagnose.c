@@ -12,7 +12,7 @@
 
 struct diagnose_args {
 	bool json, all_ranks;
-	const char *layout, *events;
+	const char *layout, *events, *step_range;
 	struct option_ranks ranks;
 	struct option_steps steps;
 	double min_impact;
@@ -27,6 +27,8 @@ static const struct option_row diagnose_options[] = {
 	{ "all-ranks", 'a', OPTION_FLAG, FIELD(all_ranks), NULL,
 	  "list every rank in the JSON, not the suspects and a few peers" },
 	{ "steps", 's', OPTION_STEPS, FIELD(steps), "A-B", "look at these steps only" },
+	{ "step-range", 0, OPTION_TEXT, FIELD(step_range), "NAME",
+	  "the NVTX range that is a step in Nsight recordings: NAME or NAME@DOMAIN" },
 	{ "min-impact", 'm', OPTION_PCT, FIELD(min_impact), "PCT",
 	  "smallest slowdown that is a finding, in percent (default 5)" },
 	{ "events", 'e', OPTION_PATH, FIELD(events), "FILE",
@@ -178,7 +180,8 @@ static size_t paths_given(char **operands, size_t n, const char *events, char **
 static int join_and_judge(struct join *j, char *const *paths, size_t n,
 			  const struct diagnose_args *args)
 {
-	struct join_options options = { args->steps, args->ranks, args->layout, .live = true };
+	struct join_options options = { args->steps, args->ranks, args->layout, args->step_range,
+					.live = true };
 
 	for (;;) {
 		int status;

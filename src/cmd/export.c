@@ -14,13 +14,15 @@
 #include <unistd.h>
 
 struct export_args {
-	const char *steps;
+	const char *steps, *step_range;
 	struct option_ranks ranks;
 };
 
 static const struct option_row export_options[] = {
 	{ "steps", 's', OPTION_PATH, offsetof(struct export_args, steps), "DIR",
 	  "write step records (.lks) into this folder" },
+	{ "step-range", 0, OPTION_TEXT, offsetof(struct export_args, step_range), "NAME",
+	  "the NVTX range that is a step in Nsight recordings: NAME or NAME@DOMAIN" },
 	{ "ranks", 'r', OPTION_RANKS, offsetof(struct export_args, ranks), "LIST",
 	  "of these ranks only: 0-7,9" },
 	{ 0 },
@@ -115,6 +117,7 @@ int export_main(int argc, char **argv)
 		goto out;
 	}
 	options.ranks = args.ranks;
+	options.step_range = args.step_range;
 	join_paths(&join, argv + operands, (size_t)(argc - operands), &options);
 	status = EXIT_CANNOT_TELL;
 	if (!join.usable)

@@ -256,6 +256,7 @@ static void read_one(void *user, size_t i)
 		.records = records_bytes,
 		.witness = witness_taken,
 		.mute = witness_mute,
+		.step_range = run->options->step_range,
 		.progress = &run->progress.done,
 	};
 	struct error error = { "" };

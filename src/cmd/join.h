@@ -15,6 +15,7 @@ struct join_options {
 	struct option_steps steps;
 	struct option_ranks ranks; /* n == 0: all */
 	const char *layout;	   /* NULL: find out */
+	const char *step_range;	   /* of Nsight recordings; NULL: find out */
 	unsigned threads;	   /* 0: one a CPU */
 	bool live;		   /* records of one writer alone need not be kept: see live.h */
 	bool again;		   /* after join_steps gave 1: all else was said already */

@@ -323,22 +323,33 @@ static int item_add(struct fold *f, const struct trace_event *e, uint16_t class,
 	return 0;
 }
 
-/* Most events: one without arguments, of the lane of the one before, and in order. False: it takes
-   the long way. */
+/* Most events: one without arguments, of the lane of the one before, in order, with numbers that
+   need no care. False: it takes the long way. */
 static inline bool item_add_plain(struct fold *f, const struct trace_event *e, enum item_kind kind)
 {
-	bool gpu = kind <= ITEM_SET;
+	const bool gpu = kind <= ITEM_SET;
 	const struct lane_key *last = &f->last_lane[gpu];
+	const int64_t start = e->start_ns, duration = e->duration_ns;
+	const uint64_t correlation = e->correlation;
 	struct item *it;
 
-	if (e->comm || !lane_key_is(last, e->thread, gpu ? e->device : 0))
+	if (e->comm || (correlation | (uint64_t)duration) > UINT32_MAX ||
+	    !lane_key_is(last, e->thread, gpu ? e->device : 0))
 		return false;
-	it = runs_room_plain(&f->runs, gpu, e->start_ns);
+	it = runs_room_plain(&f->runs, gpu, start);
 	if (!it)
 		return false;
-	item_fill(f, it, e, kind, (uint16_t)last->lane);
-	it->comm = NO_ID;
-	it->seq = 0;
+	*it = (struct item){
+		.start = start,
+		.duration_low = (uint32_t)duration,
+		.duration_high_kind = (uint16_t)kind,
+		.lane = (uint16_t)last->lane,
+		.name = e->name,
+		.correlation = (uint32_t)correlation,
+		.comm = NO_ID,
+	};
+	if (start + duration > f->last)
+		f->last = start + duration;
 	return true;
 }
 
@@ -349,8 +360,6 @@ static int take_gpu(struct fold *f, const struct trace_event *e, uint16_t class)
 	f->gpu_seen = true;
 	if (e->kind == EVENT_TASK)
 		f->lanes[lane].task = true;
-	if (e->kind == EVENT_KERNEL || e->kind == EVENT_TASK)
-		f->lanes[lane].kernels++;
 	return item_add(f, e, class, gpu_kind(e, class), lane);
 }
 
@@ -387,10 +396,8 @@ int fold_event(void *user, const struct trace_event *e)
 	bool usual =
 	    e->name < f->n_class && f->class[e->name] == NAME_KNOWN && e->start_ns <= TIME_LIMIT;
 
-	if (usual && e->kind == EVENT_KERNEL && item_add_plain(f, e, ITEM_KERNEL)) {
-		f->lanes[f->last_lane[true].lane].kernels++;
+	if (usual && e->kind == EVENT_KERNEL && item_add_plain(f, e, ITEM_KERNEL))
 		return 0;
-	}
 	if (usual && e->kind == EVENT_LAUNCH && item_add_plain(f, e, ITEM_LAUNCH)) {
 		launch_note(f, e);
 		return 0;

@@ -10,6 +10,7 @@
 #include "fold/runs.h"
 
 #define TIME_UNKNOWN INT64_MIN
+#define TIME_NEVER   INT64_MAX
 #define NO_MARK	     UINT32_MAX
 
 /* What a name says; found once a name. */
@@ -45,8 +46,8 @@ struct lane {
 	int64_t ranges_end;	       /* both have ended by then */
 	uint32_t last_mark, last_work; /* GPU: where the last work of this stream was put */
 	int64_t last_end;	       /* when that one ends */
-	uint64_t kernels;	       /* GPU: of the file */
-	int64_t kernel_ns;	       /* the time of those that were played */
+	uint64_t kernels;	       /* GPU: those that were played */
+	int64_t kernel_ns;	       /* the time of them */
 	int64_t compute_ns;	       /* kernels.c: of the step */
 };
 
@@ -61,7 +62,7 @@ struct work {
 	int64_t start, end;
 	int64_t launch; /* launch, or call of a collective on the host; TIME_UNKNOWN */
 	int64_t ready;	/* when the host had done its part: launch, or the end of a call that took
-			   long */
+			   long; TIME_NEVER: nothing tells */
 	uint32_t name, comm;
 	uint32_t seq; /* + 1 */
 	uint32_t mark;

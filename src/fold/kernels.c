@@ -25,7 +25,7 @@ struct kernel_row {
 struct kernel_table {
 	struct kernel_row *rows;
 	size_t n, cap;	 /* rows beyond n keep their bins for the next step */
-	uint32_t *first; /* by name: row, valid if it has that name */
+	uint32_t *first; /* by name: row + 1, 0: none */
 	size_t n_first;
 };
 
@@ -87,31 +87,20 @@ static struct kernel_row *row_add(struct kernel_table *t, const struct work *w)
 
 static struct kernel_row *row_find(struct kernel_table *t, const struct work *w)
 {
-	uint32_t at = t->first[w->name];
-	struct kernel_row *row;
+	uint32_t *next = &t->first[w->name];
 
-	if (at >= t->n || t->rows[at].name != w->name) {
-		t->first[w->name] = (uint32_t)t->n;
-		return row_add(t, w);
-	}
-	for (;;) {
-		row = &t->rows[at];
-		if (row->lane == w->lane)
-			return row;
-		if (!row->next)
-			break;
-		at = row->next - 1;
-	}
-	row->next = (uint32_t)t->n + 1;
+	for (; *next; next = &t->rows[*next - 1].next)
+		if (t->rows[*next - 1].lane == w->lane)
+			return &t->rows[*next - 1];
+	*next = (uint32_t)t->n + 1;
 	return row_add(t, w);
 }
 
 static inline struct kernel_row *row_of(struct kernel_table *t, const struct work *w)
 {
 	uint32_t at = t->first[w->name];
-	struct kernel_row *row = at < t->n ? &t->rows[at] : NULL;
 
-	return row && row->name == w->name && row->lane == w->lane ? row : row_find(t, w);
+	return at && t->rows[at - 1].lane == w->lane ? &t->rows[at - 1] : row_find(t, w);
 }
 
 /* Streams in order of their compute: class 0 has most of it. */
@@ -214,6 +203,8 @@ void kernels_step(struct closing *c)
 		memset(t->first + t->n_first, 0, (c->f->names.n - t->n_first) * sizeof(*t->first));
 		t->n_first = c->f->names.n;
 	}
+	for (size_t i = 0; i < t->n; i++)
+		t->first[t->rows[i].name] = 0;
 	t->n = 0;
 	hist_prepare();
 	end = c->work->n ? c->work->v + c->work->n : NULL;

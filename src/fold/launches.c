@@ -5,12 +5,14 @@
 void launches_begin(struct launches *l)
 {
 	l->ring = xcalloc(LAUNCHES, sizeof(*l->ring));
+	l->more = xcalloc(LAUNCHES, sizeof(*l->more));
 	l->newest = xcalloc(LAUNCHES, sizeof(*l->newest));
 }
 
 void launches_done(struct launches *l)
 {
 	free(l->ring);
+	free(l->more);
 	free(l->newest);
 	*l = (struct launches){ 0 };
 }

@@ -9,19 +9,25 @@
 #include "fold/inside.h"
 
 struct launch {
+	int64_t start;
 	uint32_t correlation;
 	uint32_t mark;
-	int64_t start, ready;
+	uint32_t older; /* how many puts before it the same slot's last one was; 0 */
+	bool more;	/* there is a launch_more of it */
+};
+/* What only launches of collectives and slow ones have. */
+struct launch_more {
+	int64_t ready;
 	uint32_t param, annotation; /* signatures of the ranges around it; NO_ID */
 	uint32_t seq;		    /* + 1, of param */
-	uint32_t older;		    /* how many puts before it the same slot's last one was; 0 */
 };
 #define LAUNCHES ((uint64_t)1 << 15)
 
 struct launches {
 	struct launch *ring;
-	uint64_t *newest; /* by slot: position + 1 */
-	uint64_t n;	  /* ever put */
+	struct launch_more *more; /* by place in the ring */
+	uint64_t *newest;	  /* by slot: position + 1 */
+	uint64_t n;		  /* ever put */
 };
 
 /* Correlations count up, so neighbours in time are neighbours in memory. */
@@ -43,8 +49,17 @@ static inline struct launch *launches_put(struct launches *l, uint32_t correlati
 	at->correlation = correlation;
 	older = *newest ? l->n - *newest : 0;
 	at->older = older < LAUNCHES ? (uint32_t)older : 0;
+	at->more = false;
 	*newest = l->n;
 	return at;
+}
+static inline struct launch_more *launch_more(const struct launches *l, const struct launch *at)
+{
+	return &l->more[at - l->ring];
+}
+static inline int64_t launch_ready(const struct launches *l, const struct launch *at)
+{
+	return at->more ? launch_more(l, at)->ready : at->start;
 }
 static inline const struct launch *launches_find(const struct launches *l, uint32_t correlation)
 {

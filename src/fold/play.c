@@ -147,28 +147,35 @@ static bool range_holds(const struct comm_range *r, int64_t t)
 	return r->end && t >= r->start && t <= r->end && r->comm != NO_ID;
 }
 
-static void play_launch(struct player *p, const struct item *it, uint32_t mark)
+/* The launch of a collective, or one that took long. */
+static void launch_tell(struct player *p, const struct item *it, struct launch *l)
 {
 	const struct lane *lane = &p->f->lanes[it->lane];
+	struct launch_more *more = launch_more(&p->launches, l);
+
+	*more = (struct launch_more){ .ready = it->start, .param = NO_ID, .annotation = NO_ID };
+	l->more = true;
+	if (item_duration(it) > LONG_CALL_NS)
+		more->ready = it->start + item_duration(it);
+	if (range_holds(&lane->param, it->start)) {
+		more->param = lane->param.comm;
+		more->seq = lane->param.seq;
+	}
+	if (range_holds(&lane->annotation, it->start))
+		more->annotation = lane->annotation.comm;
+}
+
+static inline void play_launch(struct player *p, const struct item *it, uint32_t mark)
+{
 	struct launch *l;
 
 	if (!it->correlation)
 		return;
 	l = launches_put(&p->launches, it->correlation);
 	l->mark = mark;
-	l->start = l->ready = it->start;
-	l->param = l->annotation = NO_ID;
-	l->seq = 0;
-	if (item_duration(it) > LONG_CALL_NS)
-		l->ready = it->start + item_duration(it);
-	if (it->start > lane->ranges_end)
-		return;
-	if (range_holds(&lane->param, it->start)) {
-		l->param = lane->param.comm;
-		l->seq = lane->param.seq;
-	}
-	if (range_holds(&lane->annotation, it->start))
-		l->annotation = lane->annotation.comm;
+	l->start = it->start;
+	if (item_duration(it) > LONG_CALL_NS || it->start <= p->f->lanes[it->lane].ranges_end)
+		launch_tell(p, it, l);
 }
 
 static void ranges_push(struct player *p, const struct item *it, uint32_t mark)
@@ -221,7 +228,7 @@ static void comm_fill(struct comm_args *a, const struct comm_args *from)
 
 /* What is known of a collective: its own arguments, else those of the call around its launch, else
    its name. */
-static uint32_t comm_settle(struct fold *f, const struct item *it, const struct launch *l,
+static uint32_t comm_settle(struct fold *f, const struct item *it, const struct launch_more *l,
 			    uint32_t *ret_seq)
 {
 	struct comm_args a = it->comm != NO_ID ? f->comms[it->comm] : comm_args_unknown();
@@ -315,9 +322,51 @@ static uint32_t mark_unlaunched(struct player *p, const struct item *it)
 	return before && !f->whole ? NO_MARK : mark_at(p, it->start);
 }
 
-static int play_gpu(struct player *p, const struct item *it, struct error *reterr)
+/* What a stream remembers of its last work. */
+static inline void lane_worked(struct lane *lane, uint32_t mark, size_t at, int64_t end)
 {
-	const struct launch *l = launches_find(&p->launches, it->correlation);
+	lane->last_mark = mark;
+	lane->last_work = (uint32_t)at;
+	lane->last_end = end;
+}
+
+/* Most kernels: launched in the first open step or the next one, and behind what that has already.
+   False: it takes the long way. */
+static inline bool play_kernel(struct player *p, const struct item *it, const struct launch *l)
+{
+	struct lane *lane = &p->f->lanes[it->lane];
+	const int64_t start = it->start, end = start + item_duration(it);
+	uint32_t ahead = l->mark - p->base; /* NO_MARK and what is closed are far ahead, unsigned */
+	struct works *to;
+	struct work *w;
+
+	if (ahead >= 2 || ahead >= p->n_open || lane->last_end - start > OVERLAP_ABSURD)
+		return false;
+	to = &open_at(p, l->mark)->work;
+	if (!to->n || to->n == to->cap || to->v[to->n - 1].start >= start)
+		return false;
+	lane_worked(lane, l->mark, to->n, end);
+	lane->kernels++;
+	lane->kernel_ns += end - start;
+	to->end = MAX(to->end, end);
+	w = &to->v[to->n++];
+	w->start = start;
+	w->end = end;
+	w->launch = l->start;
+	w->ready = launch_ready(&p->launches, l);
+	w->name = it->name;
+	w->comm = NO_ID;
+	w->seq = 0;
+	w->mark = l->mark;
+	w->lane = it->lane;
+	w->kind = ITEM_KERNEL;
+	return true;
+}
+
+static int work_put(struct player *p, const struct item *it, const struct launch *l,
+		    struct error *reterr)
+{
+	const struct launch_more *more = l && l->more ? launch_more(&p->launches, l) : NULL;
 	struct lane *lane = &p->f->lanes[it->lane];
 	enum item_kind kind = item_kind(it);
 	int64_t end = it->start + item_duration(it);
@@ -326,10 +375,11 @@ static int play_gpu(struct player *p, const struct item *it, struct error *reter
 	struct work *w;
 	int status = 0;
 
+	lane->kernels += kind <= ITEM_COLL_KERNEL;
 	if (kind <= ITEM_COLL_KERNEL)
 		lane->kernel_ns += end - it->start;
 	if (kind == ITEM_COLL_KERNEL) {
-		comm = comm_settle(p->f, it, l, &seq);
+		comm = comm_settle(p->f, it, more, &seq);
 		if (p->gpu_job)
 			coll_count(p, end - it->start);
 	}
@@ -340,21 +390,30 @@ static int play_gpu(struct player *p, const struct item *it, struct error *reter
 	w = work_place(p, &mark, it->start, &to);
 	if (!w)
 		return status;
-	w->start = it->start;
-	w->end = end;
-	w->launch = l ? l->start : TIME_UNKNOWN;
-	w->ready = l ? l->ready : TIME_UNKNOWN;
-	w->name = it->name;
-	w->comm = comm;
-	w->seq = seq;
-	w->mark = mark;
-	w->lane = it->lane;
-	w->kind = (uint8_t)kind;
+	*w = (struct work){
+		.start = it->start,
+		.end = end,
+		.launch = l ? l->start : TIME_UNKNOWN,
+		.ready = l ? launch_ready(&p->launches, l) : TIME_NEVER,
+		.name = it->name,
+		.comm = comm,
+		.seq = seq,
+		.mark = mark,
+		.lane = it->lane,
+		.kind = (uint8_t)kind,
+	};
 	works_settle(to, true);
-	lane->last_mark = mark;
-	lane->last_work = (uint32_t)to->n - 1;
-	lane->last_end = end;
+	lane_worked(lane, mark, to->n - 1, end);
 	return status;
+}
+
+static inline int play_gpu(struct player *p, const struct item *it, struct error *reterr)
+{
+	const struct launch *l = launches_find(&p->launches, it->correlation);
+
+	if (l && item_kind(it) == ITEM_KERNEL && play_kernel(p, it, l))
+		return 0;
+	return work_put(p, it, l, reterr);
 }
 
 static struct call call_of(struct fold *f, const struct item *it)
@@ -374,6 +433,7 @@ static void play_gloo(struct player *p, const struct item *it, uint32_t mark)
 		.start = it->start,
 		.end = it->start + item_duration(it),
 		.launch = p->gpu_job ? TIME_UNKNOWN : calls_take(&p->calls, &event),
+		.ready = TIME_NEVER,
 		.name = it->name,
 		.lane = it->lane,
 		.kind = ITEM_GLOO,
@@ -400,12 +460,13 @@ static int play_host(struct player *p, const struct item *it, struct error *rete
 
 	if (!p->gpu_job && mark != NO_MARK)
 		status = close_before(p, mark, reterr);
+	if (kind == ITEM_LAUNCH) {
+		play_launch(p, it, mark);
+		return status;
+	}
 	switch (kind) {
 	case ITEM_COMM_RANGE:
 		lane_enter(p->f, it);
-		return status;
-	case ITEM_LAUNCH:
-		play_launch(p, it, mark);
 		return status;
 	case ITEM_GLOO:
 		play_gloo(p, it, mark);

@@ -205,25 +205,47 @@ static inline bool host_before(const struct item *host, const struct item *gpu)
 	return key != gpu->start ? key < gpu->start : item_compare_rest(host, gpu) < 0;
 }
 
-/* Up to `most` items of both lists, while both have some; of lists that came in order (`plain`) an
-   item is where its position says. */
-static inline size_t memory_merge(struct runs *r, const struct item **batch, size_t most,
-				  bool plain)
+/* Up to `most` items of both lists, while both have some. */
+static size_t keys_merge(struct runs *r, const struct item **batch, size_t most)
 {
 	struct item_list *host = &r->lists[0], *gpu = &r->lists[1];
-	size_t h = host->next, g = gpu->next, n = 0;
+	size_t n = 0;
 
-	for (; n < most && h < host->n && g < gpu->n; n++) {
-		const struct item *x = plain ? list_item(r, false, h) : list_sorted(r, false, h);
-		const struct item *y = plain ? list_item(r, true, g) : list_sorted(r, true, g);
+	for (; n < most && host->next < host->n && gpu->next < gpu->n; n++) {
+		const struct item *x = list_sorted(r, false, host->next);
+		const struct item *y = list_sorted(r, true, gpu->next);
 		bool first = host_before(x, y);
 
 		batch[n] = first ? x : y;
-		h += first;
-		g += !first;
+		host->next += first;
+		gpu->next += !first;
 	}
-	host->next = h;
-	gpu->next = g;
+	return n;
+}
+
+/* The same of lists that came in order, so that an item is where its position says. */
+static size_t plain_merge(struct runs *r, const struct item **batch, size_t most)
+{
+	struct item_list *host = &r->lists[0], *gpu = &r->lists[1];
+	const struct item *x = list_item(r, false, host->next);
+	const struct item *y = list_item(r, true, gpu->next);
+	size_t n = 0, some;
+
+	/* As many as cannot empty either list: nothing else is asked in between. */
+	while ((some = MIN(MIN(host->n - host->next, gpu->n - gpu->next), most - n))) {
+		const struct item *from = x;
+
+		for (const struct item **end = &batch[n + some], **at = &batch[n]; at < end; at++) {
+			bool first = host_before(x, y);
+
+			*at = first ? x : y;
+			x += first;
+			y -= !first;
+		}
+		n += some;
+		host->next += (size_t)(x - from);
+		gpu->next += some - (size_t)(x - from);
+	}
 	return n;
 }
 
@@ -231,8 +253,8 @@ static inline size_t memory_merge(struct runs *r, const struct item **batch, siz
 static size_t memory_next(struct runs *r, const struct item **batch, size_t most)
 {
 	struct item_list *host = &r->lists[0], *gpu = &r->lists[1];
-	size_t n = host->keys || gpu->keys ? memory_merge(r, batch, most, false)
-					   : memory_merge(r, batch, most, true);
+	size_t n =
+	    host->keys || gpu->keys ? keys_merge(r, batch, most) : plain_merge(r, batch, most);
 
 	while (n < most && gpu->next == gpu->n && host->next < host->n)
 		batch[n++] = list_sorted(r, false, host->next++);
@@ -247,6 +269,8 @@ static void memory_empty(struct runs *r)
 		free(r->lists[gpu].keys);
 		r->lists[gpu] = (struct item_list){ .last = INT64_MAX };
 	}
+	r->bottom = r->items;
+	r->top = r->items + r->cap;
 }
 
 /* Memory that is not yet touched costs nothing, moving what is there does: so there are few steps.
@@ -260,6 +284,8 @@ static void memory_grow(struct runs *r)
 	r->items = xrealloc(r->items, cap * sizeof(*r->items));
 	memmove(r->items + cap - n, r->items + r->cap - n, n * sizeof(*r->items));
 	r->cap = cap;
+	r->bottom = r->items + r->lists[0].n;
+	r->top = r->items + cap - n;
 }
 
 /* --- runs in the file --- */

@@ -75,6 +75,7 @@ struct item_list {
 
 struct runs {
 	struct item *items; /* spans of the host from the bottom up, of the GPU from the top down */
+	struct item *bottom, *top; /* between them is room */
 	size_t cap, limit;
 	struct item_list lists[2]; /* [on the GPU] */
 	int fd;
@@ -98,18 +99,22 @@ void runs_nudge(struct item_list *l, struct item *last, ptrdiff_t back);
 static inline struct item *runs_room(struct runs *r, bool gpu, int *ret_status,
 				     struct error *reterr)
 {
-	if (r->lists[0].n + r->lists[1].n == r->cap) {
+	if (r->bottom == r->top) {
 		*ret_status = runs_make_room(r, reterr);
 		if (*ret_status < 0)
 			return NULL;
 	}
-	return gpu ? r->items + (r->cap - 1 - r->lists[1].n) : r->items + r->lists[0].n;
+	return gpu ? r->top - 1 : r->bottom;
 }
 static inline void runs_add(struct runs *r, struct item *it, bool gpu)
 {
 	struct item_list *l = &r->lists[gpu];
 
 	l->n++;
+	if (gpu)
+		r->top--;
+	else
+		r->bottom++;
 	if (l->n == 1 || it->start > l->last)
 		l->last = it->start;
 	else
@@ -121,11 +126,11 @@ static inline struct item *runs_room_plain(struct runs *r, bool gpu, int64_t sta
 {
 	struct item_list *l = &r->lists[gpu];
 
-	if (start <= l->last || r->lists[0].n + r->lists[1].n == r->cap)
+	if (start <= l->last || r->bottom == r->top)
 		return NULL;
 	l->last = start;
 	l->n++;
-	return gpu ? r->items + (r->cap - l->n) : r->items + (l->n - 1);
+	return gpu ? --r->top : r->bottom++;
 }
 /* After the last item, once. */
 int runs_start(struct runs *r, struct error *reterr);

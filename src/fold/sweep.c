@@ -62,12 +62,12 @@ static void cover_of_operators(struct closing *c)
 static void unions_build(struct closing *c)
 {
 	const int64_t begin = c->begin, end = c->end;
-	struct interval *last;
+	struct interval *compute;
+	int64_t last = INT64_MIN; /* the end of the last one */
 
 	c->compute.n = c->copy.n = c->comm.n = c->waits.n = 0;
-	vec_grow(&c->compute, c->busy.n + 1);
-	last = c->compute.v;
-	*last = (struct interval){ INT64_MIN, INT64_MIN };
+	vec_grow(&c->compute, c->busy.n);
+	compute = c->compute.v;
 	for (const struct work *const *at = c->busy.v, *const *all = at + c->busy.n; at < all;
 	     at++) {
 		const struct work *w = *at;
@@ -79,15 +79,14 @@ static void unions_build(struct closing *c)
 			intervals_add(waits ? &c->comm : &c->copy, from, to);
 			if (waits)
 				*vec_push(&c->waits) = w;
-		} else if (to > from && from <= last->b) {
-			last->b = MAX(last->b, to);
-		} else if (to > from) {
-			*++last = (struct interval){ from, to };
+		} else if (to > from && from > last) {
+			*compute++ = (struct interval){ from, to };
+			last = to;
+		} else if (to > last && to > from) {
+			compute[-1].b = last = to;
 		}
 	}
-	/* The first one was there to spare a question in the loop. */
-	c->compute.n = (size_t)(last - c->compute.v);
-	memmove(c->compute.v, c->compute.v + 1, c->compute.n * sizeof(*last));
+	c->compute.n = (size_t)(compute - c->compute.v);
 	if (!c->gpu_job)
 		cover_of_operators(c);
 }
@@ -182,9 +181,8 @@ static inline int64_t launch_of_next(const struct work *const **at, int64_t e)
 	while ((*w)->start < e)
 		w++;
 	*at = w;
-	for (start = (*w)->start; (*w)->start == start && start != INT64_MAX; w++)
-		if ((*w)->kind <= ITEM_SET && (*w)->launch != TIME_UNKNOWN)
-			launch = MIN(launch, (*w)->ready);
+	for (start = (*w)->start; (*w)->start == start && start != TIME_NEVER; w++)
+		launch = MIN(launch, (*w)->ready);
 	return launch;
 }
 
@@ -231,6 +229,22 @@ static inline void idle_split(struct idle *idle, bool gpu_job, int64_t a, int64_
 	}
 }
 
+/* Most stretches: from t on while only computing and idling meet, up to where copies or
+   collectives begin. Returns the instant that was reached, where nothing computes. */
+static inline int64_t run_plain(const struct interval **at, int64_t t, int64_t until, bool gpu_job,
+				struct idle *idle, int64_t *computed)
+{
+	const struct interval *compute = *at;
+
+	for (; compute->b <= until; compute++) {
+		idle_split(idle, gpu_job, t, compute->a);
+		*computed += compute->b - compute->a;
+		t = compute->b;
+	}
+	*at = compute;
+	return t;
+}
+
 /* The state of the clock from instant to instant at which it changes. */
 static void clock_run(struct closing *c)
 {
@@ -254,6 +268,8 @@ static void clock_run(struct closing *c)
 			stood += next - t;
 		} else {
 			idle_split(&idle, c->gpu_job, t, next);
+			next = run_plain(&compute, next, MIN(MIN(copy->a, comm->a), end),
+					 c->gpu_job, &idle, &computed);
 		}
 	}
 	c->host.n = (size_t)(idle.host - c->host.v);

@@ -36,6 +36,12 @@ void breach_drop(struct hang *h, size_t i)
 		(h->breaches.n - i) * sizeof(*h->breaches.v));
 }
 
+void rows_append(struct row_list *to, const struct row_list *from)
+{
+	for (size_t i = 0; i < from->n; i++)
+		*vec_push(to) = from->v[i];
+}
+
 static void drop_every(struct hang *h)
 {
 	while (h->breaches.n)
@@ -137,22 +143,6 @@ static void believe_stacks(struct hang *h)
 	}
 }
 
-/* Gloo records no send and receive: of several that seem to wait for nobody some may wait in one,
-   unless their stacks show what they do. */
-static void doubt_unseen_pairs(struct hang *h)
-{
-	size_t several = 0;
-
-	for (size_t i = 0; i < h->breaches.n; i++)
-		several += h->breaches.v[i].ground == GROUND_BEHIND;
-	for (size_t i = 0; i < h->breaches.n && h->s->gloo && several > 1; i++) {
-		struct breach *b = &h->breaches.v[i];
-
-		if (b->ground == GROUND_BEHIND && !h->look[b->culprits.v[0]].busy_stack)
-			b->confidence = MIN(b->confidence, 0.4);
-	}
-}
-
 static bool names_odd_one(const struct hang *h)
 {
 	for (size_t i = 0; i < h->breaches.n; i++)
@@ -171,7 +161,7 @@ static void judge_waits(struct hang *h)
 		believe_stacks(h);
 		prefer_what_is_seen(h);
 		weigh_majorities(h);
-		doubt_unseen_pairs(h);
+		doubt_unseen(h);
 		if (names_odd_one(h))
 			return;
 	}
@@ -391,12 +381,6 @@ static void verdict(struct hang *h)
 	h->r->verdict = crash ? VERDICT_CRASHED : VERDICT_HUNG;
 }
 
-void rows_append(struct row_list *to, const struct row_list *from)
-{
-	for (size_t i = 0; i < from->n; i++)
-		*vec_push(to) = from->v[i];
-}
-
 /* Places in which all stand and nobody is named are one finding. */
 static void join_stuck(struct hang *h)
 {
@@ -518,6 +502,7 @@ void judge_hang(const struct scene *scene, double min_impact, struct report *rep
 	free(h.breaches.v);
 	free(h.failures.v);
 	free(h.early.v);
+	free(h.unseen.v);
 	free(h.nodes_failed.v);
 	free(h.look);
 	free(h.row);

@@ -103,6 +103,8 @@ struct hang {
 	bool assumed_hang;	      /* one recording: that it hangs is assumed */
 	int64_t counts_ns;     /* between readings of ncclras that are equal; 0: one; -1: none */
 	struct row_list early; /* they say that their epoch is over, the others go on */
+	struct row_list
+	    unseen; /* nothing pending, but perhaps in a send or receive that no dump shows */
 	int64_t last_step, total_steps;
 	int64_t waited_ms;		    /* as the watchdogs state it; -1 */
 	bool peer_lost;			    /* somebody lost a peer, or its store */
@@ -171,6 +173,8 @@ void judge_freezes(struct hang *h, double min_impact);
 /* hang_table.c: groups, stacks and power in the report */
 void write_tables(struct hang *h);
 
+/* hang_unseen.c: what Gloo's dumps do not show */
+void doubt_unseen(struct hang *h);
 /* hang_absent.c */
 void look_at_nodes(struct hang *h);
 void weigh_absence(struct hang *h);

@@ -261,6 +261,13 @@ void write_tables(struct hang *h)
 		    "all GPUs run at full utilization and little power, as kernels do that wait, "
 		    "and no step came for long: the job stands still, and only dumps or stacks can "
 		    "tell for whom";
+	else if (h->r->verdict == VERDICT_INSUFFICIENT && h->unseen.n)
+		h->r->headline =
+		    report_printf(h->r,
+				  "others wait for %s, but Gloo records no send and receive: "
+				  "who has nothing pending may wait in one for another rank, and "
+				  "only stacks can tell",
+				  hang_who(h, h->unseen.v, h->unseen.n));
 	else if (h->r->verdict == VERDICT_INSUFFICIENT)
 		h->r->headline =
 		    h->s->n_dumps

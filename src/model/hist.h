@@ -38,10 +38,7 @@ static inline uint16_t hist_bin_quick(int64_t duration_ns)
 		return hist_bin_of(duration_ns);
 	memcpy(&bits, &exact, sizeof(bits));
 	b = hist_guess[(bits >> (52 - HIST_MANTISSA)) - (1023u << HIST_MANTISSA)];
-	b = (uint16_t)(b + (hist_lower[b + 1] <= d)); /* a coin's toss: no branch */
-	while (hist_lower[b + 1] <= d)
-		b++;
-	return b;
+	return (uint16_t)(b + (hist_lower[b + 1] <= d)); /* a coin's toss: no branch */
 }
 double hist_bin_ns(uint16_t bin); /* the middle of a bin */
 double hist_mean_ns(const struct hist *h);

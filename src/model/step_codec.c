@@ -320,28 +320,67 @@ static void get_comms(struct span *in, struct arena *arena, struct step *s)
 		TAKE(in, 9 * VARINT_MOST + sizeof(uint64_t), take_comm, &s->comms[i]);
 }
 
-enum { COLL_SEQ = 1, COLL_PEER = 2, COLL_CALL = 4, COLL_NEED = 8, COLL_BYTES = 16 };
+/* Which fields are there, and which follow from others. */
+enum {
+	COLL_SEQ = 1,
+	COLL_PEER = 2,
+	COLL_CALL = 4,
+	COLL_NEED = 8,
+	COLL_BYTES = 16,
+	COLL_EXPOSED = 32, /* all of its duration was */
+	COLL_OWN = 64,	   /* the own clock stood still for the one before, and ran else */
+	COLL_SHARE = 128,  /* its bytes are an equal share of its row's */
+};
+
+/* What each collective is less. */
+struct coll_base {
+	int64_t start, own, seq, exposed;
+};
+
+static int64_t own_expected(const struct coll_base *base, int64_t start)
+{
+	return minus(plus(base->own, minus(start, base->start)), base->exposed);
+}
+
+static uint64_t share_of(const struct step *s, uint32_t comm)
+{
+	const struct step_comm *row = comm < s->n_comms ? &s->comms[comm] : NULL;
+
+	return row && row->count ? row->bytes / row->count : 0;
+}
+
+static uint8_t coll_has(const struct step_coll *c, const struct step *s,
+			const struct coll_base *base)
+{
+	bool share = c->bytes && c->bytes == share_of(s, c->comm);
+
+	return (uint8_t)((c->seq != -1 ? COLL_SEQ : 0) | (c->peer != -1 ? COLL_PEER : 0) |
+			 (c->call_ns != INT64_MIN ? COLL_CALL : 0) |
+			 (c->own_need_ns != -1 ? COLL_NEED : 0) |
+			 (c->bytes && !share ? COLL_BYTES : 0) | (share ? COLL_SHARE : 0) |
+			 (c->exposed_ns == minus(c->end_ns, c->start_ns) ? COLL_EXPOSED : 0) |
+			 (c->own_arrive_ns == own_expected(base, c->start_ns) ? COLL_OWN : 0));
+}
 
 static void put_colls(struct buf *out, const struct step *s)
 {
-	int64_t start = 0, own = 0, seq = 0;
+	struct coll_base base = { 0 };
 
 	buf_put_varint(out, s->n_colls);
 	for (uint32_t i = 0; i < s->n_colls; i++) {
 		const struct step_coll *c = &s->colls[i];
-		uint8_t has =
-		    (uint8_t)((c->seq != -1 ? COLL_SEQ : 0) | (c->peer != -1 ? COLL_PEER : 0) |
-			      (c->call_ns != INT64_MIN ? COLL_CALL : 0) |
-			      (c->own_need_ns != -1 ? COLL_NEED : 0) | (c->bytes ? COLL_BYTES : 0));
+		uint8_t has = coll_has(c, s, &base);
 
 		buf_put_varint(out, c->comm);
 		buf_put(out, &has, 1);
-		buf_put_signed(out, minus(c->start_ns, start));
+		buf_put_signed(out, minus(c->start_ns, base.start));
 		buf_put_signed(out, minus(c->end_ns, c->start_ns));
-		buf_put_signed(out, minus(c->own_arrive_ns, own));
-		buf_put_signed(out, c->exposed_ns);
+		if (!(has & COLL_OWN))
+			buf_put_signed(out, minus(c->own_arrive_ns, base.own));
+		if (!(has & COLL_EXPOSED))
+			buf_put_signed(out, c->exposed_ns);
 		if (has & COLL_SEQ)
-			buf_put_signed(out, minus(c->seq, seq));
+			buf_put_signed(out, minus(c->seq, base.seq));
 		if (has & COLL_PEER)
 			buf_put_signed(out, c->peer);
 		if (has & COLL_CALL)
@@ -350,28 +389,30 @@ static void put_colls(struct buf *out, const struct step *s)
 			buf_put_signed(out, minus(c->own_need_ns, c->own_arrive_ns));
 		if (has & COLL_BYTES)
 			buf_put_varint(out, c->bytes);
-		start = c->start_ns;
-		own = c->own_arrive_ns;
+		base.start = c->start_ns;
+		base.own = c->own_arrive_ns;
+		base.exposed = c->exposed_ns;
 		if (has & COLL_SEQ)
-			seq = c->seq;
+			base.seq = c->seq;
 	}
 }
 
-/* What each collective is less. */
-struct coll_base {
-	int64_t start, own, seq;
-};
-
-INLINE void take_coll(struct span *in, bool roomy, struct step_coll *c, struct coll_base *base)
+INLINE void take_coll(struct span *in, bool roomy, const struct step *s, struct step_coll *c,
+		      struct coll_base *base)
 {
+	int64_t start;
 	uint8_t has;
 
 	c->comm = take_u32(in, roomy);
 	has = roomy ? *in->p++ : span_u8(in);
-	c->start_ns = base->start = plus(take_signed(in, roomy), base->start);
-	c->end_ns = plus(take_signed(in, roomy), c->start_ns);
-	c->own_arrive_ns = base->own = plus(take_signed(in, roomy), base->own);
-	c->exposed_ns = take_signed(in, roomy);
+	c->start_ns = start = plus(take_signed(in, roomy), base->start);
+	c->end_ns = plus(take_signed(in, roomy), start);
+	c->own_arrive_ns =
+	    has & COLL_OWN ? own_expected(base, start) : plus(take_signed(in, roomy), base->own);
+	c->exposed_ns = has & COLL_EXPOSED ? minus(c->end_ns, start) : take_signed(in, roomy);
+	base->start = start;
+	base->own = c->own_arrive_ns;
+	base->exposed = c->exposed_ns;
 	c->seq = c->own_need_ns = -1;
 	c->peer = -1;
 	c->call_ns = INT64_MIN;
@@ -390,6 +431,10 @@ INLINE void take_coll(struct span *in, bool roomy, struct step_coll *c, struct c
 		c->own_need_ns = plus(take_signed(in, roomy), c->own_arrive_ns);
 	if (has & COLL_BYTES)
 		c->bytes = take_varint(in, roomy);
+	if (c->comm >= s->n_comms)
+		in->bad = true;
+	else if (has & COLL_SHARE)
+		c->bytes = share_of(s, c->comm);
 }
 
 static void get_colls(struct span *in, struct arena *arena, struct step *s)
@@ -397,11 +442,8 @@ static void get_colls(struct span *in, struct arena *arena, struct step *s)
 	struct coll_base base = { 0 };
 
 	s->colls = get_list(in, arena, sizeof(*s->colls), &s->n_colls);
-	for (uint32_t i = 0; i < s->n_colls && !in->bad; i++) {
-		TAKE(in, 10 * VARINT_MOST + 1, take_coll, &s->colls[i], &base);
-		if (s->colls[i].comm >= s->n_comms)
-			in->bad = true;
-	}
+	for (uint32_t i = 0; i < s->n_colls && !in->bad; i++)
+		TAKE(in, 10 * VARINT_MOST + 1, take_coll, s, &s->colls[i], &base);
 }
 
 /* The plain times of a step in the order in which they lie in the record, in front of the parts of

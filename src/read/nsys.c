@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "read/sqlite_file.h"
 #include "read/survey.h"
 
 #define TIME_MAX_NS	((int64_t)1 << 60)
@@ -20,6 +19,7 @@
 #define COPY_BLOCK	((size_t)1 << 20)
 #define PUSH_POP_RANGE	59 /* values of NVTX_EVENTS.eventType */
 #define START_END_RANGE 60
+#define DOMAIN_CREATED	75
 
 struct unpacked {
 	uint8_t *bytes;
@@ -186,6 +186,22 @@ static size_t name_length(const char *text, size_t len)
 	return MIN(len, (size_t)NAME_BYTES_MAX);
 }
 
+static uint16_t domain_of(const struct sqlite_value *v)
+{
+	return (uint16_t)MIN(unsigned_of(v), (uint64_t)NSYS_DOMAINS_MAX);
+}
+
+static void take_domain(struct nsys *n, const struct sqlite_value *v, const char *text, size_t len)
+{
+	if (n->domains.n == NSYS_DOMAINS_MAX || domain_of(&v[6]) == NSYS_DOMAINS_MAX)
+		return;
+	*vec_push(&n->domains) = (struct nsys_domain){
+		.process = process_of(&v[3]),
+		.name = intern(&n->names, text, MIN(len, (size_t)NAME_BYTES_MAX)),
+		.id = domain_of(&v[6]),
+	};
+}
+
 static int take_range(void *user, const struct sqlite_value *v)
 {
 	struct nsys *n = user;
@@ -194,6 +210,8 @@ static int take_range(void *user, const struct sqlite_value *v)
 	const char *text = v[4].kind == SQLITE_TEXTS ? v[4].text : intern_get(&n->names, id);
 	size_t len = v[4].kind == SQLITE_TEXTS ? v[4].len : intern_len(&n->names, id);
 
+	if (v[2].kind == SQLITE_NUMBER && v[2].number == DOMAIN_CREATED && text && len)
+		take_domain(n, v, text, len);
 	if (v[2].kind == SQLITE_NUMBER && v[2].number != PUSH_POP_RANGE &&
 	    v[2].number != START_END_RANGE)
 		return 0; /* marks, categories, domains */
@@ -203,10 +221,13 @@ static int take_range(void *user, const struct sqlite_value *v)
 		return 0;
 	r.thread = unsigned_of(&v[3]);
 	r.process = process_of(&v[3]);
+	r.domain = domain_of(&v[6]);
 	len = name_length(text, len);
 	if (memmem(text, len, "::", 2))
 		r.kind = EVENT_OP;
 	r.name = intern(&n->names, text, len);
+	if (v[7].kind == SQLITE_NO_NUMBER && v[7].text)
+		nsys_take_payload(n, &r, v[7].text, v[7].len);
 	keep(n, &r);
 	return 0;
 }
@@ -305,7 +326,11 @@ static const struct {
 	  COLUMNS("start", "end", "globalTid", "correlationId", "nameId"), take_call },
 	{ "CUPTI_ACTIVITY_KIND_DRIVER",
 	  COLUMNS("start", "end", "globalTid", "correlationId", "nameId"), take_call },
-	{ "NVTX_EVENTS", COLUMNS("start", "end", "eventType", "globalTid", "text", "textId"),
+	{ "NVTX_PAYLOAD_SCHEMA_ENTRIES", COLUMNS("schemaId", "type", "name", "offset"),
+	  nsys_take_field },
+	{ "NVTX_EVENTS",
+	  COLUMNS("start", "end", "eventType", "globalTid", "text", "textId", "domainId",
+		  "binaryData"),
 	  take_range },
 };
 
@@ -383,10 +408,16 @@ static void say_losses(const struct nsys *n, const struct error *damage, struct 
 			  "%" PRIu64
 			  " rows beyond what is kept of one recording (%u) were left out",
 			  n->beyond, NSYS_ROWS_MAX);
+	else if (n->without_range)
+		error_set(reterr, 0,
+			  "no NVTX range that repeats is called %s on %s: steps as without "
+			  "--step-range",
+			  n->step_range,
+			  n->without_range == n->units.n ? "any GPU" : "some of its GPUs");
 }
 
-int nsys_read(struct input *in, const char *path, bool plain, struct nsys **ret,
-	      struct read_stats *stats, struct error *reterr)
+int nsys_read(struct input *in, const char *path, bool plain, const char *step_range,
+	      struct nsys **ret, struct read_stats *stats, struct error *reterr)
 {
 	struct nsys *n = xcalloc(1, sizeof(*n));
 	struct error damage = { "" };
@@ -394,7 +425,11 @@ int nsys_read(struct input *in, const char *path, bool plain, struct nsys **ret,
 	struct unpacked u = { 0 };
 	int r;
 
-	*n = (struct nsys){ .host = NO_ID, .rank = -1, .world_size = -1, .stats = stats };
+	*n = (struct nsys){ .host = NO_ID,
+			    .rank = -1,
+			    .world_size = -1,
+			    .step_range = step_range,
+			    .stats = stats };
 	r = open_export(in, path, plain, &u, &f, stats, &damage);
 	if (r < 0)
 		error_set(reterr, r, "%s", damage.text);
@@ -409,6 +444,7 @@ int nsys_read(struct input *in, const char *path, bool plain, struct nsys **ret,
 	free(u.bytes);
 	if (r >= 0) {
 		nsys_settle_units(n);
+		nsys_settle_nccl(n);
 		nsys_settle_steps(n);
 		stats->skipped[SKIP_TOO_LONG] += n->beyond;
 		say_losses(n, &damage, reterr);
@@ -422,6 +458,7 @@ int nsys_read(struct input *in, const char *path, bool plain, struct nsys **ret,
 					    "(nsys profile --trace=cuda,nvtx records them)");
 	}
 	n->stats = NULL;
+	n->step_range = NULL;
 	if (r < 0)
 		n = nsys_free(n);
 	*ret = n;
@@ -443,6 +480,9 @@ struct nsys *nsys_free(struct nsys *n)
 	free(n->units.v);
 	free(n->marks.v);
 	free(n->gpus.v);
+	free(n->domains.v);
+	free(n->fields.v);
+	free(n->comms.v);
 	free(n);
 	return NULL;
 }
@@ -483,6 +523,12 @@ static int give_row(struct giver *g, const struct nsys_row *r)
 		comm.op = comm_op_of_kernel(intern_get(&g->n->names, r->name),
 					    intern_len(&g->n->names, r->name));
 		e.comm = comm.op == COMM_NONE ? NULL : &comm;
+	}
+	if (nsys_nccl_args(g->n, r, g->sink->names, &comm)) {
+		e.name = intern_str(g->sink->names, "record_param_comms");
+		e.correlation = e.bytes = 0;
+		e.device = 0;
+		e.comm = &comm;
 	}
 	return g->sink->event(g->sink->user, &e);
 }
@@ -534,7 +580,8 @@ int nsys_give(struct nsys *n, uint32_t rank, struct trace_sink *sink)
 	/* GPU work first: then it is known that the host's operators say no more. */
 	for (int gpu = 1; gpu >= 0; gpu--)
 		for (size_t i = 0; i < u->n_rows && r >= 0; i++)
-			if (nsys_on_gpu(&n->rows.v[u->first_row + i]) == gpu)
+			if (nsys_on_gpu(&n->rows.v[u->first_row + i]) == gpu &&
+			    n->rows.v[u->first_row + i].nccl != NSYS_NCCL_JOINED)
 				r = give_row(&g, &n->rows.v[u->first_row + i]);
 	if (r >= 0)
 		r = sink->meta(sink->user, &meta);

@@ -2,9 +2,10 @@
 /*
  * nsys_step.c - which NVTX ranges of a rank are its steps.
  *
- * First those whose names say so ("step 12", "Iteration#3", "train_step"). Else the outermost
- * ranges of the thread, if few names repeat and cover the time: the first of them begins the step,
- * which lasts until it begins again. Names that differ in numbers only are one name.
+ * Those that were asked for, if they are there. Else first those whose names say so ("step 12",
+ * "Iteration#3", "train_step"). Else the outermost ranges of the thread, if few names repeat and
+ * cover the time: the first of them begins the step, which lasts until it begins again. Names that
+ * differ in numbers only are one name.
  */
 #include "read/nsys_inside.h"
 
@@ -90,7 +91,7 @@ static void gather(const struct nsys *n, uint32_t unit, struct intern *kinds, st
 		uint64_t number;
 		size_t len;
 
-		if (r->kind != EVENT_ANNOTATION || r->end <= r->start)
+		if (r->kind != EVENT_ANNOTATION || r->nccl || r->end <= r->start)
 			continue;
 		len = kind_of(intern_get(&n->names, r->name), kind, &number);
 		*vec_push(ret) = (struct span_of_name){ r->start, r->end, number,
@@ -187,6 +188,69 @@ static uint32_t loop_kind(const struct spans *s, const struct intern *kinds)
 	return best;
 }
 
+/* How much of a kind is its name, numbers and marks at its end aside. */
+static size_t stem_length(const char *kind)
+{
+	size_t len = strlen(kind);
+
+	while (len && (kind[len - 1] == '#' || isspace((unsigned char)kind[len - 1]) ||
+		       ispunct((unsigned char)kind[len - 1])))
+		len--;
+	return len ? len : strlen(kind);
+}
+
+/* Is one of the domains of that name, of the process, the row's? */
+static bool in_domain(const struct nsys *n, const struct nsys_row *r, const char *domain)
+{
+	for (size_t i = 0; i < n->domains.n; i++) {
+		const struct nsys_domain *d = &n->domains.v[i];
+
+		if (d->id == r->domain && (d->process == r->process || !d->process) &&
+		    !strcmp(intern_get(&n->names, d->name), domain))
+			return true;
+	}
+	return false;
+}
+
+/* The ranges that were asked for, "NAME" or "NAME@DOMAIN", as spans of kind 0: by the whole name,
+   or by what it is without the numbers at its end. A name that holds an @ is itself first. */
+static void gather_asked(const struct nsys *n, uint32_t unit, const char *domain, size_t name_len,
+			 struct spans *ret)
+{
+	char asked[KIND_MAX], kind[KIND_MAX];
+	uint64_t number;
+	_cleanup_free_ char *name = xasprintf("%.*s", (int)name_len, n->step_range);
+	size_t len;
+
+	kind_of(name, asked, &number);
+	len = stem_length(asked);
+	ret->n = 0;
+	for (size_t i = 0; i < n->units.v[unit].n_rows; i++) {
+		const struct nsys_row *r = &n->rows.v[n->units.v[unit].first_row + i];
+		const char *text = intern_get(&n->names, r->name);
+
+		if ((r->kind != EVENT_ANNOTATION && r->kind != EVENT_OP) || r->end <= r->start ||
+		    (domain && !in_domain(n, r, domain)))
+			continue;
+		kind_of(text, kind, &number);
+		if (strcmp(text, name) && (stem_length(kind) != len || strncmp(kind, asked, len)))
+			continue;
+		*vec_push(ret) = (struct span_of_name){ r->start, r->end, number, 0, r->thread };
+	}
+	if (ret->n)
+		qsort(ret->v, ret->n, sizeof(*ret->v), by_time);
+}
+
+static bool find_asked(const struct nsys *n, uint32_t unit, struct spans *ret)
+{
+	const char *at = strrchr(n->step_range, '@');
+
+	gather_asked(n, unit, NULL, strlen(n->step_range), ret);
+	if (ret->n < STEPS_MIN && at)
+		gather_asked(n, unit, at + 1, (size_t)(at - n->step_range), ret);
+	return ret->n >= STEPS_MIN;
+}
+
 static void add_marks(struct nsys *n, struct nsys_unit *u, const struct spans *s, uint32_t kind,
 		      uint64_t thread, bool to_next)
 {
@@ -221,6 +285,12 @@ void nsys_settle_steps(struct nsys *n)
 		uint32_t kind;
 
 		n->units.v[unit].n_marks = 0;
+		if (n->step_range && find_asked(n, unit, &spans)) {
+			add_marks(n, &n->units.v[unit], &spans, 0, busiest_thread(&spans), false);
+			free(spans.v);
+			continue;
+		}
+		n->without_range += n->step_range != NULL;
 		gather(n, unit, &kinds, &spans);
 		kind = named_kind(&spans, &kinds, &thread);
 		if (kind != NO_ID) {

@@ -134,7 +134,7 @@ static int read_nsys(const struct read_client *client, const char *path, struct 
 	struct read_stats stats = { 0 };
 	struct nsys *n = NULL;
 	struct error e = { 0 };
-	int r = nsys_read(in, path, plain, &n, &stats, &e);
+	int r = nsys_read(in, path, plain, client->step_range, &n, &stats, &e);
 	const struct many many = { n, r < 0 ? 0 : nsys_ranks(n), give_gpu };
 
 	if (r == -ENODATA) {

@@ -29,6 +29,7 @@ struct read_client {
 			const struct read_stats *stats, const char *why);
 	/* A witness that nothing could be taken from; why in one line with its path. */
 	void (*mute)(void *user, const char *path, const char *why);
+	const char *step_range;	    /* NVTX range that is a step in Nsight recordings; NULL */
 	_Atomic uint64_t *progress; /* bytes of files consumed; NULL: not wanted */
 };
 

@@ -55,6 +55,7 @@ static struct {
 	int64_t (*column_int64)(struct sqlite3_stmt *, int);
 	double (*column_double)(struct sqlite3_stmt *, int);
 	const unsigned char *(*column_text)(struct sqlite3_stmt *, int);
+	const void *(*column_blob)(struct sqlite3_stmt *, int);
 	int (*column_bytes)(struct sqlite3_stmt *, int);
 	const char *(*errmsg)(struct sqlite3 *);
 	int (*deserialize)(struct sqlite3 *, const char *, unsigned char *, int64_t, int64_t,
@@ -78,6 +79,7 @@ static const struct library_symbol sq_symbols[] = {
 	{ "sqlite3_column_int64", &sq.column_int64 },
 	{ "sqlite3_column_double", &sq.column_double },
 	{ "sqlite3_column_text", &sq.column_text },
+	{ "sqlite3_column_blob", &sq.column_blob },
 	{ "sqlite3_column_bytes", &sq.column_bytes },
 	{ "sqlite3_errmsg", &sq.errmsg },
 	{ "sqlite3_deserialize", &sq.deserialize },
@@ -284,6 +286,8 @@ static struct sqlite_value value_of(struct sqlite3_stmt *s, int c)
 		break;
 	default:
 		v.kind = SQLITE_NO_NUMBER;
+		v.text = sq.column_blob(s, c);
+		v.len = v.text ? (size_t)MAX(sq.column_bytes(s, c), 0) : 0;
 	}
 	return v;
 }

@@ -15,7 +15,7 @@ enum sqlite_kind {
 	SQLITE_NOTHING, /* NULL, or the table has no such column */
 	SQLITE_NUMBER,
 	SQLITE_TEXTS,
-	SQLITE_NO_NUMBER, /* a real beyond 64 bits, a blob */
+	SQLITE_NO_NUMBER, /* a real beyond 64 bits; a blob: text and len are its bytes */
 };
 struct sqlite_value {
 	enum sqlite_kind kind;

@@ -22,7 +22,8 @@
 #define GAP_LIMIT    65536 /* of ids or rows, that a lost block may leave */
 
 static const char magic[8] = { 'L', 'K', 'S', 'T', 'E', 'P', '1', '\n' };
-enum { VERSION_MAJOR = 1, VERSION_MINOR = 1 }; /* 1: standings */
+/* 1 is read as well: its records leave no field out that follows from others. 2.1: standings. */
+enum { VERSION_MAJOR = 2, VERSION_MINOR = 1, VERSION_OLDEST = 1 };
 
 enum block_type { BLOCK_STRINGS = 1, BLOCK_RANK = 2, BLOCK_STEP = 3, BLOCK_STANDING = 4 };
 enum block_flag { BLOCK_GOES_ON = 1 }; /* the next block of this type continues it */
@@ -438,7 +439,7 @@ static int take_head(struct lks_reader *r, struct error *reterr)
 {
 	if (memcmp(r->in.data, magic, sizeof(magic)) != 0)
 		return error_set(reterr, -EBADMSG, "no step records: they begin with LKSTEP1");
-	if (get_le(r->in.data + 8, 2) != VERSION_MAJOR)
+	if (get_le(r->in.data + 8, 2) < VERSION_OLDEST || get_le(r->in.data + 8, 2) > VERSION_MAJOR)
 		return error_set(reterr, -ENOTSUP,
 				 "step records of version %u, this lockstep reads version %d",
 				 get_le(r->in.data + 8, 2), VERSION_MAJOR);
