@@ -54,7 +54,7 @@ class Header(unittest.TestCase):
                 subprocess.run([target], check=True)
                 if not SANITIZED:
                     subprocess.run([compiler, *extra, '-Wall', '-Wextra', '-Wconversion', '-Werror', '-I', INCLUDE,
-                                    source, '-o', target, LIBRARY], check=True)
+                                    source, '-o', target, LIBRARY, f'-Wl,-rpath,{os.path.dirname(LIBRARY)}'], check=True)
                     subprocess.run([target], check=True, env={**os.environ, 'LOCKSTEP': '0'})
 
 
@@ -90,6 +90,13 @@ class Symbols(unittest.TestCase):
         self.assertIn('NODELETE', dynamic)
         self.assertIn('STATIC_TLS', dynamic)
         self.assertIn('NOW', dynamic)
+
+
+    def test_takes_little_of_the_threads_static_room(self):
+        segments = subprocess.run(['readelf', '-lW', LIBRARY], capture_output=True, text=True).stdout
+        tls = [line.split() for line in segments.splitlines() if line.split()[:1] == ['TLS']]
+        self.assertEqual(len(tls), 1)
+        self.assertLessEqual(int(tls[0][5], 16), 32)
 
 
 class SameWithAndWithout(unittest.TestCase):
@@ -158,6 +165,36 @@ class SameWithAndWithout(unittest.TestCase):
         inner = [n for n in names if n[1] == '1']
         self.assertGreaterEqual(len(inner), 2)
         self.assertNotIn(str(os.stat('/proc/self/ns/pid').st_ino), [n[0] for n in inner])
+
+    def test_rings_of_the_dead_do_not_pile_up(self):
+        """Where no agent reads them. The living, and those that cannot be told, keep theirs."""
+        with open('/proc/sys/kernel/random/boot_id') as f:
+            boot = f.read().strip()
+        with open('/proc/self/stat') as f:
+            start = f.read().rsplit(')', 1)[1].split()[19]
+        space = os.stat('/proc/self/ns/pid').st_ino
+        kept = [f'{boot}-{space}-{os.getpid()}-{start}.ring', f'{boot}-{space}-{os.getpid()}-{start}-1.ring',
+                f'{boot}-1-{os.getpid()}-7.ring', 'short.ring', f'{boot}.ring', 'x' * 36 + '.ring']
+        dead = [f'{boot}-{space}-{os.getpid()}-{n}.ring' for n in range(1, 40)]
+        dead += [f'{boot[::-1]}-{space}-{os.getpid()}-{n}.ring' for n in range(1, 30)]
+
+        def fill(names):
+            os.makedirs(self.folder, 0o700, exist_ok=True)
+            for name in names:
+                open(os.path.join(self.folder, name), 'w').close()
+        fill(dead[:50])
+        self.assertEqual(self.once('steps', True)[0], 7)
+        self.assertEqual(len(self.rings()), 51)  # few: left alone
+        fill(kept + dead)
+        self.assertEqual(self.once('steps', True)[0], 7)
+        names = {os.path.basename(r) for r in self.rings()}
+        self.assertEqual(names & set(dead), set())
+        self.assertEqual(names & set(kept), set(kept))
+        self.assertEqual(len(names), len(kept) + 1)
+        fill(f'{boot}-1-{n}-7.ring' for n in range(300))
+        before = len(self.rings())
+        self.assertEqual(self.once('steps', True)[0], 7)
+        self.assertLess(len(self.rings()), before + 1)
 
     def test_is_killed(self):
         self.assertEqual(self.rounds('killed')[0], -signal.SIGKILL)

@@ -227,3 +227,9 @@ void ring_place(struct ring_place *ret);
 /* The new file, mapped; NULL: *ret_why says why, the result is an errno. */
 uint8_t *ring_make(const struct ring_header *h, uint64_t bytes, int *ret_error,
 		   const char **ret_why);
+
+/* tracer_start.c: of /proc/PID/stat, in ticks since boot; 0: there is none. */
+uint64_t process_start(const char *path);
+
+/* tracer_tidy.c: false: too many rings, and nobody to read them. */
+bool rings_tidy(int folder, const struct ring_header *mine);

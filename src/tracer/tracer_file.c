@@ -196,7 +196,8 @@ uint8_t *ring_make(const struct ring_header *h, uint64_t bytes, int *ret_error,
 		*ret_error = -folder;
 		return NULL;
 	}
-	fd = file_open(folder, h, name, sizeof(name), ret_why);
+	*ret_why = "too many rings are left by others";
+	fd = rings_tidy(folder, h) ? file_open(folder, h, name, sizeof(name), ret_why) : -EMFILE;
 	if (fd < 0) {
 		*ret_error = -fd;
 	} else {

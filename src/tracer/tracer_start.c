@@ -68,13 +68,13 @@ void tracer_left(const char *what)
 		copy_text(core.header->left_text, sizeof(core.header->left_text), what);
 }
 
-/* Field 22 of /proc/self/stat; the name in it may hold anything, so from its end. */
-static uint64_t start_time(void)
+/* Field 22; the name in it may hold anything, so from its end. */
+uint64_t process_start(const char *path)
 {
 	char stat[1024], *p;
 	uint64_t n = 0;
 
-	if (file_read("/proc/self/stat", stat, sizeof(stat)) <= 0)
+	if (file_read(path, stat, sizeof(stat)) <= 0)
 		return 0;
 	p = strrchr(stat, ')');
 	for (int field = 2; p && field < 22; field++)
@@ -111,7 +111,7 @@ static bool describe(struct ring_header *h, const struct ring_place *place)
 	h->state = RING_STARTING;
 	h->pid = (uint32_t)core.pid, h->uid = (uint32_t)geteuid();
 	h->rank = core.rank, h->local_rank = core.local_rank, h->world_size = core.world_size;
-	h->start_time = start_time();
+	h->start_time = process_start("/proc/self/stat");
 	h->pid_namespace = pid_namespace();
 	if (file_read("/proc/sys/kernel/random/boot_id", h->boot_id, sizeof(h->boot_id)) < 36)
 		return false;
