@@ -555,9 +555,35 @@ def bench_tracer(lockstep, work, rivals):
                 line(f'tracer, {what}', (counts[1] - counts[0]) / 10000, 'instr.', 'counted by callgrind, the loop and the call with it', '10000 calls', 'TSC')
 
 
+def bench_doors(lockstep, work, rivals):
+    """What comes by CUPTI, NVTX and NCCL, from their calls to the ring; bench_doors.c says what stands in for CUPTI."""
+    target, tracer = os.path.join(work.folder, 'bench_doors'), os.path.join(ROOT, 'src', 'tracer')
+    argv = [os.environ.get('CC', 'cc'), '-O2', '-D_GNU_SOURCE', '-DNDEBUG', '-fno-strict-aliasing', '-ftls-model=initial-exec',
+            '-I', os.path.join(ROOT, 'src'), '-I', os.path.join(ROOT, 'include'), os.path.join(HERE, 'bench_doors.c'),
+            *sorted(os.path.join(tracer, f) for f in os.listdir(tracer) if f.endswith('.c')), '-o', target, '-ldl', '-lpthread']
+    p = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if p.returncode:
+        sys.exit(f'bench_doors.c does not build: {p.stderr.strip()[-300:]}')
+    with tempfile.TemporaryDirectory(dir='/dev/shm', prefix='lockstep-bench-') as rings:
+        env = dict(os.environ, LOCKSTEP='1', LOCKSTEP_DIR=os.path.join(rings, 'r'))
+        ran = subprocess.run([target], env=env, capture_output=True, text=True, check=False)
+        print(ran.stdout, end='', flush=True)
+        if ran.returncode:
+            sys.exit(f'bench_doors: exit {ran.returncode}: {ran.stderr}')
+        if not shutil.which('valgrind'):
+            print('  instructions: skipped, valgrind is not installed')
+            return
+        env['LOCKSTEP_CLOCK'] = 'tsc'  # valgrind hides what the kernel says of it
+        for call, what in (('kernel', 'kernel to the ring'), ('phased', 'kernel with its phase'), ('inside', 'NVTX push and pop'),
+                           ('registered', 'NVTX registered string'), ('nccl', 'NCCL collective, both events')):
+            counts = [instructions([target, 'count', call, n], env) for n in ('12130', '24260')]  # whole buffers
+            if None not in counts:
+                line(f'doors, {what}', (counts[1] - counts[0]) / 12130, 'instr.', 'counted by callgrind, the loop with it', '12130 calls', 'TSC')
+
+
 BENCHES = {'logs': bench_logs, 'dumps': bench_dumps, 'version': bench_version, 'large': bench_large, 'memory': bench_memory, 'cores': bench_cores, 'archive': bench_archive,
            'record': bench_record, 'w1': bench_w1, 'fold': bench_fold, 'codec': bench_codec, 'judge': bench_judge, 'agent': bench_agent,
-           'tracer': bench_tracer}
+           'tracer': bench_tracer, 'doors': bench_doors}
 ASKED = {'judge-large': bench_judge_large}  # minutes, 3 GB of disk
 
 

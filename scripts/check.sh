@@ -70,7 +70,8 @@ sanitized() {
 threads() {
 	configure build-check-tsan clang -Db_sanitize=thread -Db_lundef=false -Doptimization=1 &&
 		ninja -C build-check-tsan lockstep liblockstep.so tests/test_pool tests/test_tracer \
-			tests/tracer_victim tests/tracer_loads &&
+			tests/tracer_victim tests/tracer_loads tests/test_nvtx tests/test_nccl \
+			tests/test_cupti tests/standin_cupti.so &&
 		TSAN_OPTIONS=halt_on_error=1 meson test -C build-check-tsan --no-rebuild \
 			--suite threads --print-errorlogs --timeout-multiplier 4
 }

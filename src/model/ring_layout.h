@@ -39,8 +39,9 @@ enum ring_kind {
 	RING_MARK,    /* name; duration 0 */
 	RING_COLL,    /* name: the group's; arg: enum lockstep_op; value: sequence number, -1:
 			 unknown; RING_MORE follows */
-	RING_MORE,    /* of the record before: value: bytes of a collective */
-	RING_KERNEL,  /* name; arg: stream; value: correlation << 32 | phase's name */
+	RING_MORE,    /* of the record before: value: bytes of a collective; name: its algorithm */
+	RING_KERNEL,  /* name; arg: stream; value: correlation << 32 | phase's name; depth: 1 in a
+			 CUDA graph, whose phase is that of its launch */
 	RING_COPY,    /* arg: stream; value: as of RING_KERNEL; name: that of what it does */
 	RING_SET,     /* a memset; as RING_COPY */
 	RING_SYNC,    /* the host waited for the GPU; as RING_COPY */
@@ -96,6 +97,7 @@ enum ring_counter {
 	RING_CUPTI_FOREIGN, /* buffers of somebody else */
 	RING_HOOK_FAILED,   /* hooks that failed and were turned off */
 	RING_CLOCK_STEPS,   /* durations that would have been below 0 */
+	RING_IGNORED,	    /* of NVTX, NCCL and CUPTI: what tells nothing here, or is unreadable */
 	RING_COUNTERS = 32
 };
 

@@ -9,7 +9,7 @@
 #pragma once
 #include <sys/types.h>
 #include <time.h>
-#include "tracer/tracer.h"
+#include "tracer/door.h"
 #if defined(__x86_64__)
 #include <x86intrin.h>
 #endif
@@ -51,6 +51,7 @@ struct my_pending {
 	uint64_t id; /* 0: free, PENDING_BUSY, else whose it is; atomic */
 	struct ring_record r;
 	uint64_t bytes;
+	uint32_t algorithm; /* its name, 0: unknown */
 } __attribute__((aligned(CACHE_LINE)));
 
 struct core {
@@ -66,6 +67,9 @@ struct core {
 	int64_t step_number, step_next;
 	uint32_t step_flags;
 	uint64_t steps_done;
+	uint32_t step_flags_kept; /* of each step that begins; atomic */
+	uint8_t steps_told;	  /* the program or Python tells steps; atomic */
+	tracer_edge edge;	  /* atomic */
 	uint64_t counters[RING_COUNTERS];
 	struct ring_clock_pair last;
 	uint32_t clock_lock, clock_seq, identity_lock, identity_seq;
@@ -198,6 +202,19 @@ static inline uint64_t core_duration(uint64_t begin, uint64_t now)
 	tracer_count(RING_CLOCK_STEPS, 1);
 	return 0;
 }
+
+static inline void core_edge(bool begin, uint32_t name)
+{
+	tracer_edge f = load_acquire(&core.edge);
+
+	if (unlikely(f != NULL))
+		f(begin, name);
+}
+
+/* tracer_api.c: what doors do by tracer_door.c. */
+void core_step_begin(int64_t number);
+uint64_t core_collective(uint32_t group, uint8_t op, int64_t sequence, uint64_t bytes,
+			 uint32_t algorithm);
 
 /* tracer_clock.c */
 bool clock_has_tsc(void);

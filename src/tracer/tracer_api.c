@@ -90,6 +90,7 @@ static __attribute__((noinline)) void phase_begin_slow(uint32_t name, unsigned k
 		store_release(&s->depth, s->depth + 1);
 	}
 	core_leave();
+	core_edge(true, name);
 }
 
 static __attribute__((noinline)) void phase_begin_called(uint32_t name, unsigned kind,
@@ -97,6 +98,7 @@ static __attribute__((noinline)) void phase_begin_called(uint32_t name, unsigned
 {
 	phase_open(s, name, kind, core_monotonic_ns());
 	core_leave();
+	core_edge(true, name);
 }
 
 void lockstep_phase_begin(uint32_t name, enum lockstep_phase_kind kind)
@@ -110,6 +112,7 @@ void lockstep_phase_begin(uint32_t name, enum lockstep_phase_kind kind)
 		}
 		phase_open(s, name, kind, core_tsc());
 		core_leave();
+		core_edge(true, name);
 		return;
 	}
 	if (s)
@@ -125,7 +128,10 @@ static __attribute__((noinline)) void phase_end_slow(void)
 		return;
 	if (!s->depth) {
 		tracer_count(RING_END_WITHOUT_BEGIN, 1);
-	} else if (s->depth > RING_OPEN_MAX) {
+		core_leave();
+		return;
+	}
+	if (s->depth > RING_OPEN_MAX) {
 		store_release(&s->depth, s->depth - 1);
 	} else {
 		const struct open_phase *open = &s->open[s->depth - 1];
@@ -133,6 +139,7 @@ static __attribute__((noinline)) void phase_end_slow(void)
 		phase_close(s, open, core_duration(open->t, core_ticks()));
 	}
 	core_leave();
+	core_edge(false, 0);
 }
 
 static __attribute__((noinline)) void phase_end_called(struct my_slot *s)
@@ -141,6 +148,7 @@ static __attribute__((noinline)) void phase_end_called(struct my_slot *s)
 
 	phase_close(s, open, core_duration(open->t, core_monotonic_ns()));
 	core_leave();
+	core_edge(false, 0);
 }
 
 void lockstep_phase_end(void)
@@ -159,6 +167,7 @@ void lockstep_phase_end(void)
 		if (likely(now >= open->t)) {
 			phase_close(s, open, now - open->t);
 			core_leave();
+			core_edge(false, 0);
 			return;
 		}
 	}
@@ -233,6 +242,13 @@ static bool step_close(struct my_slot *s, uint64_t now)
 
 void lockstep_step_begin(int64_t number)
 {
+	if (unlikely(!load_relaxed(&core.steps_told)))
+		store_relaxed(&core.steps_told, 1);
+	core_step_begin(number);
+}
+
+void core_step_begin(int64_t number)
+{
 	struct my_slot *s = core_enter();
 	uint64_t now;
 
@@ -244,7 +260,7 @@ void lockstep_step_begin(int64_t number)
 		number = load_relaxed(&core.step_next);
 	store_relaxed(&core.step_next, number + 1);
 	store_relaxed(&core.step_number, number);
-	store_relaxed(&core.step_flags, 0);
+	store_relaxed(&core.step_flags, load_relaxed(&core.step_flags_kept));
 	store_relaxed(&core.header->step, (uint64_t)number);
 	store_release(&core.step_begin, now ? now : 1);
 	beat(s, now);
@@ -289,6 +305,12 @@ static struct my_pending *pending_take(uint64_t *ret_id)
 uint64_t lockstep_collective_begin(uint32_t group, enum lockstep_op op, int64_t sequence,
 				   uint64_t bytes)
 {
+	return core_collective(group, (uint8_t)op, sequence, bytes, 0);
+}
+
+uint64_t core_collective(uint32_t group, uint8_t op, int64_t sequence, uint64_t bytes,
+			 uint32_t algorithm)
+{
 	struct ring_pending *shown;
 	struct my_pending *p;
 	uint64_t id;
@@ -303,9 +325,10 @@ uint64_t lockstep_collective_begin(uint32_t group, enum lockstep_op op, int64_t 
 				     .name = group,
 				     .kind = RING_COLL,
 				     .depth = my_thread.slot ? core_depth(my_thread.slot) : 0,
-				     .arg = (uint16_t)op,
+				     .arg = op,
 				     .value = (uint64_t)sequence };
 	p->bytes = bytes;
+	p->algorithm = algorithm;
 	shown->r = p->r;
 	shown->bytes = bytes;
 	store_release(&shown->id, id);
@@ -328,7 +351,7 @@ void lockstep_collective_end(uint64_t id)
 	now = core_ticks();
 	r[0] = p->r;
 	r[0].duration = core_duration(r[0].t, now);
-	r[1] = (struct ring_record){ .kind = RING_MORE, .value = p->bytes };
+	r[1] = (struct ring_record){ .name = p->algorithm, .kind = RING_MORE, .value = p->bytes };
 	tracer_push(r, 2);
 	store_relaxed(&core.pending[id % RING_PENDING].id, 0);
 	store_fence();
