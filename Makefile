@@ -23,6 +23,7 @@ all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) $(NINJA_FLAGS) --quiet lockstep liblockstep.so
 
 demo: all
+	@ninja -C $(BUILD) $(NINJA_FLAGS) --quiet live_job
 	@scripts/demo.sh $(BUILD)/lockstep
 
 test: $(BUILD)/build.ninja
@@ -79,7 +80,7 @@ clean:
 
 help:
 	@echo 'make               build/lockstep (installs what is missing to build: apt, as root or by sudo)'
-	@echo 'make demo          diagnose the samples that come with the project'
+	@echo 'make demo          diagnose the samples that come with the project, and a job that runs, with a slow rank'
 	@echo 'make test          the edit loop: all quick tests'
 	@echo 'make check         everything that needs no PyTorch: gcc, clang, sanitizers, cases, lint'
 	@echo 'make check-torch   the tests that run a real training job, in a venv .venv-torch-VERSION;'

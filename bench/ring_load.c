@@ -88,16 +88,27 @@ static void rank_make(struct rank *r, const char *dir, int rank, int ranks)
 	r->slots = (struct ring_slot *)((char *)r->h + slots_at);
 	stat("/proc/self/ns/pid", &st);
 	*r->h = (struct ring_header){
-		.major = RING_MAJOR,	     .header_bytes = sizeof(*r->h),
-		.file_bytes = bytes,	     .n_slots = RING_SLOTS,
-		.slots_at = slots_at,	     .slot_bytes = sizeof(struct ring_slot),
-		.pending_at = pending_at,    .n_pending = RING_PENDING,
-		.names_at = names_at,	     .pending_bytes = sizeof(struct ring_pending),
-		.names_bytes = RING_NAME_BYTES, .state = RING_ON,
-		.rank = rank,		     .world_size = ranks,
-		.pid = (uint32_t)getpid(),   .uid = (uint32_t)geteuid(),
-		.start_time = start_time(),  .pid_namespace = st.st_ino,
-		.clock = RING_CLOCK_MONOTONIC, .host = "node", .job = "load",
+		.major = RING_MAJOR,
+		.header_bytes = sizeof(*r->h),
+		.file_bytes = bytes,
+		.n_slots = RING_SLOTS,
+		.slots_at = slots_at,
+		.slot_bytes = sizeof(struct ring_slot),
+		.pending_at = pending_at,
+		.n_pending = RING_PENDING,
+		.names_at = names_at,
+		.pending_bytes = sizeof(struct ring_pending),
+		.names_bytes = RING_NAME_BYTES,
+		.state = RING_ON,
+		.rank = rank,
+		.world_size = ranks,
+		.pid = (uint32_t)getpid(),
+		.uid = (uint32_t)geteuid(),
+		.start_time = start_time(),
+		.pid_namespace = st.st_ino,
+		.clock = RING_CLOCK_MONOTONIC,
+		.host = "node",
+		.job = "load",
 	};
 	memcpy(r->h->magic, RING_MAGIC, 8);
 	r->h->first.ticks = r->h->first.monotonic_ns = now(CLOCK_MONOTONIC);
@@ -147,7 +158,9 @@ static void buffer_tell(struct rank *r, long kernels, int launches)
 
 static void phases_tell(struct rank *r, uint64_t begin, uint64_t end, long step)
 {
-	struct ring_record rec = { .kind = RING_PHASE, .name = NAMES + 1, .arg = RING_PHASE_FORWARD };
+	struct ring_record rec = { .kind = RING_PHASE,
+				   .name = NAMES + 1,
+				   .arg = RING_PHASE_FORWARD };
 
 	rec.t = begin;
 	rec.duration = (end - begin) / 3;
@@ -188,7 +201,8 @@ int main(int argc, char **argv)
 			struct timespec ts;
 
 			next += BUFFER_MS * 1000000ull;
-			ts = (struct timespec){ (time_t)(next / 1000000000u), (long)(next % 1000000000u) };
+			ts = (struct timespec){ (time_t)(next / 1000000000u),
+						(long)(next % 1000000000u) };
 			clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
 			for (long i = 0; i < ranks; i++)
 				buffer_tell(&all[i], kernels / buffers, (int)launches);

@@ -310,6 +310,36 @@ def bench_fold(lockstep, work, rivals):
     run_program([program(lockstep, work, 'bench_fold')])
 
 
+def agent_run(lockstep, load, ranks, steps, step_ms, kernels, launches, folder):
+    """(processor seconds of the agent, of the writer, peak bytes, steps written) while rings are written in real time."""
+    with tempfile.TemporaryDirectory(prefix='lockstep-bench-', dir='/dev/shm') as rings:
+        agent = subprocess.Popen([lockstep, 'agent', '--rings', rings, '--out', folder])
+        writer = subprocess.Popen([load, rings, *map(str, (ranks, steps, step_ms, kernels, launches))])
+        _, _, wrote = os.wait4(writer.pid, 0)
+        time.sleep(0.3)
+        agent.terminate()
+        _, status, used = os.wait4(agent.pid, 0)
+    agent.returncode = writer.returncode = 0
+    if status:
+        sys.exit(f'agent: status {status}')
+    return used.ru_utime + used.ru_stime, wrote.ru_utime + wrote.ru_stime, used.ru_maxrss * 1024
+
+
+def bench_agent(lockstep, work, rivals):
+    """8 ranks, a step of 50,000 kernels each 4 s, for half a minute of real time."""
+    load = program(lockstep, work, 'ring_load')
+    ranks, steps, step_ms, kernels = 8, 7, 4000, 50000
+    for launches in (0, 1):
+        folder = os.path.join(work.folder, f'agent{launches}')
+        cpu_s, writer_s, most = agent_run(lockstep, load, ranks, steps, step_ms, kernels, launches, folder)
+        wall_s, told = steps * step_ms / 1e3, ranks * steps * kernels
+        what = f'{ranks} ranks, {60000 // step_ms} steps a minute, {kernels} kernels a step, {wall_s:.0f} s' + (
+            ', with their launches' if launches else '')
+        beside = f'writing the rings alone {1e9 * writer_s / told:.0f} ns a kernel, on the same load'
+        line('agent: CPU', 100 * cpu_s / wall_s, '% of core', what, f'{1e9 * cpu_s / told:.0f} ns a kernel', beside, '1 %')
+        line('agent: memory', most / 2**20, 'MiB', what, 'peak', '-', '64 MiB')
+
+
 def exported(lockstep, path, folder):
     """The step records of a trace, one file of them."""
     ran = Ran([lockstep, 'export', '--steps', folder, path])
@@ -450,6 +480,81 @@ def bench_logs(lockstep, work, rivals):
         bench_log(lockstep, path, 'real ' + name.split('.')[0][:20])
 
 
+class LttngSession:
+    """A session of lttng-ust that records the events of bench_tracer.c, overwriting the oldest as we do; why is empty if it does."""
+
+    def __init__(self, folder):
+        self.daemon, self.why = None, ''
+        if not shutil.which('lttng') or not shutil.which('lttng-sessiond'):
+            self.why = 'lttng-tools are not installed'
+            return
+        self.env = dict(os.environ, LTTNG_HOME=folder)
+        self.daemon = subprocess.Popen(['lttng-sessiond', '--no-kernel'], env=self.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for _ in range(50):
+            if not self.lttng('list'):
+                break
+            time.sleep(0.1)
+        for args in (['create', 'lockstep-bench', '--snapshot', '--output', folder],
+                     ['enable-channel', '--userspace', '--overwrite', '--subbuf-size=1M', '--num-subbuf=4', 'c'],
+                     ['enable-event', '--userspace', '--channel=c', 'lockstep_bench:*'], ['start']):
+            if self.lttng(*args) and not self.why:
+                self.why = f'lttng {args[0]} failed'
+
+    def lttng(self, *args):
+        return subprocess.run(['lttng', *args], env=self.env, capture_output=True, check=False).returncode
+
+    def close(self):
+        if self.daemon:
+            self.lttng('destroy', 'lockstep-bench')
+            self.daemon.terminate()
+            self.daemon.wait()
+
+
+def tracer_program(lockstep, work):
+    """bench_tracer.c, with the events of lttng-ust where its headers are."""
+    build, target = os.path.dirname(lockstep), os.path.join(work.folder, 'bench_tracer')
+    argv = [os.environ.get('CC', 'cc'), '-O2', '-D_GNU_SOURCE', '-I', os.path.join(ROOT, 'include'), '-I', HERE,
+            os.path.join(HERE, 'bench_tracer.c'), '-o', target, '-L', build, '-llockstep', f'-Wl,-rpath,{build}']
+    for more in (['-DWITH_LTTNG', '-llttng-ust', '-ldl'], []):
+        p = subprocess.run(argv + more, capture_output=True, text=True, check=False)
+        if not p.returncode:
+            return target, bool(more)
+    return sys.exit(f'bench_tracer.c does not build: {p.stderr.strip()[-300:]}')
+
+
+def instructions(argv, env):
+    """Of the whole program, counted by callgrind."""
+    p = subprocess.run(['valgrind', '--tool=callgrind', '--callgrind-out-file=/dev/null', *argv], env=env, capture_output=True, text=True, check=False)
+    found = [int(t.split()[-1]) for t in p.stderr.splitlines() if 'Collected :' in t]
+    return found[0] if found and not p.returncode else None
+
+
+def bench_tracer(lockstep, work, rivals):
+    target, lttng = tracer_program(lockstep, work)
+    with tempfile.TemporaryDirectory(dir='/dev/shm', prefix='lockstep-bench-') as rings, tempfile.TemporaryDirectory(dir=work.folder) as t:
+        env = dict(os.environ, LOCKSTEP='1', LOCKSTEP_DIR=os.path.join(rings, 'r'))
+        session = LttngSession(t) if lttng else None
+        if not lttng or session.why:
+            print(f'  lttng-ust: skipped, {session.why if session else "its headers are not installed"}')
+        try:
+            for clock in ({}, {'LOCKSTEP_CLOCK': 'monotonic'}):
+                ran = subprocess.run([target], env={**env, **clock}, capture_output=True, text=True, check=False)
+                print(ran.stdout, end='', flush=True)
+                if ran.returncode:
+                    sys.exit(f'bench_tracer: exit {ran.returncode}: {ran.stderr}')
+        finally:
+            if session:
+                session.close()
+        if not shutil.which('valgrind'):
+            print('  instructions: skipped, valgrind is not installed')
+            return
+        env.update(LTTNG_UST_REGISTER_TIMEOUT='0', LOCKSTEP_CLOCK='tsc')  # valgrind hides what the kernel says of it
+        for call, what in (('pair', 'phase begin and end'), ('counter', 'counter'), ('collective', 'collective begin and end'), ('step', 'step begin and end'), ('name', 'name looked up')):
+            counts = [instructions([target, 'count', call, n], env) for n in ('1000', '11000')]
+            if None not in counts:
+                line(f'tracer, {what}', (counts[1] - counts[0]) / 10000, 'instr.', 'counted by callgrind, the loop and the call with it', '10000 calls', 'TSC')
+
+
 def torch_python():
     """A Python with torch: that of make check-torch, if it was run."""
     found = sorted(p for p in os.listdir(ROOT) if p.startswith('.venv-torch-') and os.path.exists(os.path.join(ROOT, p, 'ready')))
@@ -468,7 +573,8 @@ def bench_python(lockstep, work, rivals):
 
 
 BENCHES = {'logs': bench_logs, 'dumps': bench_dumps, 'version': bench_version, 'large': bench_large, 'memory': bench_memory, 'cores': bench_cores, 'archive': bench_archive,
-           'record': bench_record, 'w1': bench_w1, 'fold': bench_fold, 'codec': bench_codec, 'judge': bench_judge, 'python': bench_python}
+           'record': bench_record, 'w1': bench_w1, 'fold': bench_fold, 'codec': bench_codec, 'judge': bench_judge, 'agent': bench_agent,
+           'tracer': bench_tracer, 'python': bench_python}
 ASKED = {'judge-large': bench_judge_large}  # minutes, 3 GB of disk
 
 

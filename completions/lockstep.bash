@@ -2,11 +2,13 @@
 # Completion of lockstep for bash. The options are those of `lockstep help --options`; lint checks it.
 
 declare -gA _lockstep_options=(
+	[agent]="--age --help --keep --listen --once --out --rings --size --while-traced"
 	[collect]="--help --out --redact"
 	[diagnose]="--all-ranks --events --help --json --layout --min-impact --ranks --steps"
 	[explain]="--help"
 	[export]="--help --ranks --steps"
 	[sim]="--all-reduce --as --dialect --evaluate --fault --format --gpus-per-node --help --interleave --layers --layout --list-faults --micro-batches --out --ranks --ring --seed --step-ms --steps --timeout --timing --trace-steps --without"
+	[trace]="--help --out --quiet"
 )
 
 _lockstep() {
@@ -19,6 +21,7 @@ _lockstep() {
 	fi
 	case $before in
 	--layout | -l | --min-impact | -m | --ranks | -r | --fault | -f) return ;;
+	--size | --age | --keep | --listen) return ;;
 	--seed | --micro-batches | --interleave | --layers | --step-ms | --gpus-per-node) return ;;
 	--steps | -s) [ "$command" = export ] || return ;;
 	esac

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A ring file of any bytes, read by the agent twice: as it is, and after its first bytes have become
- * those at its end, as if it had been written meanwhile. Then the steps that were made of it.
+ * A ring file of any bytes, read by the agent twice: as it is, and after its first bytes have
+ * become those at its end, as if it had been written meanwhile. Then the steps that were made of
+ * it.
  */
 #include <sys/mman.h>
 #include <unistd.h>

@@ -69,7 +69,8 @@ sanitized() {
 }
 threads() {
 	configure build-check-tsan clang -Db_sanitize=thread -Db_lundef=false -Doptimization=1 &&
-		ninja -C build-check-tsan lockstep tests/test_pool &&
+		ninja -C build-check-tsan lockstep liblockstep.so tests/test_pool tests/test_tracer \
+			tests/tracer_victim tests/tracer_loads &&
 		TSAN_OPTIONS=halt_on_error=1 meson test -C build-check-tsan --no-rebuild \
 			--suite threads --print-errorlogs --timeout-multiplier 4
 }

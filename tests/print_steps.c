@@ -14,16 +14,15 @@ static int print(void *user, const struct rank_info *info, const struct step *s)
 	       s->tokens, s->dropped);
 	for (int i = 0; i < OWN_PARTS; i++)
 		printf(" %s=%" PRId64, own_part_name((enum own_part)i), s->own[i]);
-	printf(" comm=%" PRId64 " exposed=%" PRId64 " gc=%" PRId64 " datawait=%" PRId64,
-	       s->comm_ns, s->comm_exposed_ns, s->gc_ns, s->data_wait_ns);
+	printf(" comm=%" PRId64 " exposed=%" PRId64 " gc=%" PRId64 " datawait=%" PRId64, s->comm_ns,
+	       s->comm_exposed_ns, s->gc_ns, s->data_wait_ns);
 	for (uint32_t i = 0; i < s->n_colls; i++)
 		printf(" coll=%s:%" PRId64 ":%" PRIu64 ":%" PRId64 ":%" PRId64,
 		       comm_op_name(s->comms[s->colls[i].comm].op), s->colls[i].seq,
 		       s->colls[i].bytes, s->colls[i].start_ns, s->colls[i].end_ns);
 	for (uint32_t i = 0; i < s->n_phases; i++)
-		printf("\tphase=%s:%u:%" PRId64 ":%" PRId64,
-		       intern_get(names, s->phases[i].name), s->phases[i].count,
-		       s->phases[i].total_ns, s->phases[i].gpu_ns);
+		printf("\tphase=%s:%u:%" PRId64 ":%" PRId64, intern_get(names, s->phases[i].name),
+		       s->phases[i].count, s->phases[i].total_ns, s->phases[i].gpu_ns);
 	for (uint32_t i = 0; i < s->n_kernels; i++)
 		printf("\tkernel=%s:%u:%" PRId64, intern_get(names, s->kernels[i].name),
 		       s->kernels[i].count, s->kernels[i].sum_ns);

@@ -125,6 +125,8 @@ class Jobs(Agent):
         r = self.trace(LIVE_JOB, 'kind=' + kind)
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertEqual({n: len(s) for n, s in self.numbers().items()}, {n: 40 for n in range(4)})
+        self.assertEqual({len(s['colls']) for steps in steps_of(self.out).values() for s in steps if 'colls' in s}, {1})
+        self.assertEqual([s['step'] for s in self.all_steps() if 'colls' not in s], [])
         d = self.verdict()
         first = d['findings'][0]
         self.assertEqual((d['verdict'], first['cause'], first['culprits']['ranks']), ('slow', cause, [2]), first['summary'])
@@ -152,6 +154,36 @@ class Jobs(Agent):
             first = d['findings'][0]
             self.assertEqual((d['verdict'], first['cause'], first['culprits']['ranks']), ('crashed', 'dead-rank', [2]))
             self.assertIn('in the middle of backward of step 15', json.dumps(first))
+
+    def test_a_job_that_hangs_and_is_ended_names_who_never_came(self):
+        p = subprocess.Popen([LOCKSTEP, 'trace', '--quiet', '--out', self.out, '--', LIVE_JOB, 'kind=hang'], env=self.env,
+                             start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.processes.append(p)
+        time.sleep(13)
+        os.killpg(p.pid, signal.SIGINT)
+        self.assertEqual(p.wait(timeout=60), 130)
+        d = self.verdict()
+        first = d['findings'][0]
+        self.assertEqual((d['verdict'], first['cause'], first['culprits']['ranks']), ('hung', 'missing-rank', [2]))
+
+    def test_a_job_in_a_pid_namespace_is_followed_and_cleaned_up(self):
+        unshare = ['unshare', '--pid', '--fork', '--mount-proc']
+        if subprocess.run([*unshare, 'true'], capture_output=True).returncode:
+            self.skipTest('no PID namespaces here')
+        p = self.start()
+        job = subprocess.Popen([*unshare, LIVE_JOB, 'steps=120', 'kind=none'], stdout=subprocess.DEVNULL,
+                               env=dict(self.env, LOCKSTEP_DIR=str(self.rings)))
+        self.processes.append(job)
+        time.sleep(1.8)
+        self.assertEqual(len(os.listdir(self.rings)), 4)
+        self.assertEqual(job.wait(timeout=60), 0)
+        for _ in range(100):
+            if not os.listdir(self.rings):
+                break
+            time.sleep(0.05)
+        self.assertEqual(os.listdir(self.rings), [])
+        self.stop(p)
+        self.assertEqual(self.numbers(), {n: list(range(120)) for n in range(4)})
 
     def test_a_job_that_is_ended_from_outside_has_no_dead_rank(self):
         p = subprocess.Popen([LOCKSTEP, 'trace', '--quiet', '--out', self.out, '--', LIVE_JOB, 'steps=100000'], env=self.env,
@@ -332,6 +364,22 @@ class Rings(Agent):
                 if key in ('start', 'flags'):
                     continue
                 self.assertEqual(a.get(key), b[key], key)
+        r.close()
+
+    def test_without_launches_kernels_count_for_the_phase_that_they_name(self):
+        r = self.past(self.ring(), 10000)
+        base, real = r.head.first.ticks, r.head.first.realtime_ns
+        for n in range(3):
+            for k in range(20):
+                r.push(0, rf.KERNEL, real + (n * 40 + k) * rf.MS, 900_000, r.name('gemm'), 7,
+                       (n * 20 + k + 1) << 32 | r.name('forward' if k < 8 else 'backward'))
+            r.push(1, rf.PHASE, base + n * 40 * rf.MS, 5 * rf.MS, r.name('forward'), rf.FORWARD)
+            r.push(1, rf.PHASE, base + (n * 40 + 5) * rf.MS, 5 * rf.MS, r.name('backward'), rf.BACKWARD)
+            r.push(1, rf.STEP, base + n * 40 * rf.MS, 40 * rf.MS, value=n)
+        self.once()
+        self.assertEqual(len(steps_of(self.out)[0]), 3)
+        for step in steps_of(self.out)[0]:
+            self.assertEqual([step['phase'][p][2] for p in ('forward', 'backward')], [8 * 900_000, 12 * 900_000])
         r.close()
 
     def test_a_ring_that_contradicts_itself_is_left_alone_and_its_neighbour_is_read(self):

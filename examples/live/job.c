@@ -95,8 +95,8 @@ static double extra(const struct options *o, long rank, long step, const char *k
 	return rank == o->slow && step >= o->from && !strcmp(o->kind, kind) ? (double)o->ms : 0;
 }
 
-static double step_run(const struct options *o, const struct names *n, struct meeting *m,
-		       long rank, long step, double loss)
+static double step_run(const struct options *o, const struct names *n, struct meeting *m, long rank,
+		       long step, double loss)
 {
 	uint64_t coll;
 
@@ -156,12 +156,8 @@ static void options_take(struct options *o, int argc, char **argv)
 	const struct {
 		const char *name;
 		long *at;
-	} numbers[] = { { "ranks=", &o->ranks },
-			{ "steps=", &o->steps },
-			{ "slow=", &o->slow },
-			{ "from=", &o->from },
-			{ "ms=", &o->ms },
-			{ "quick=", &o->quick },
+	} numbers[] = { { "ranks=", &o->ranks }, { "steps=", &o->steps }, { "slow=", &o->slow },
+			{ "from=", &o->from },	 { "ms=", &o->ms },	  { "quick=", &o->quick },
 			{ "exit=", &o->exit } };
 
 	for (int i = 1; i < argc; i++) {
@@ -180,8 +176,8 @@ static void options_take(struct options *o, int argc, char **argv)
 
 static struct meeting *meeting_make(void)
 {
-	struct meeting *m = mmap(NULL, sizeof(*m), PROT_READ | PROT_WRITE,
-				 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct meeting *m =
+	    mmap(NULL, sizeof(*m), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	pthread_mutexattr_t lock;
 	pthread_condattr_t all;
 

@@ -62,8 +62,9 @@ int lockstep_start(void);
 void lockstep_stop(void);
 /* Are we telling? */
 int lockstep_on(void);
-/* Rank and number of ranks; -1: unknown. The environment's (RANK, WORLD_SIZE and their like) hold
-   where this is never called. */
+/* Rank, rank on its node and number of ranks; -1 leaves what is known, by the environment (RANK,
+   WORLD_SIZE and their like) or an earlier call. Told before the start, a rank makes this a process
+   that trains, whatever its environment. */
 void lockstep_identity(int rank, int local_rank, int world_size);
 
 /* The id of a name of at most 1,023 bytes, the same for the same bytes; 0: no room, which all calls

@@ -143,8 +143,8 @@ static void ring_forget(struct agent *a, struct followed *f)
 	free(f->name);
 }
 
-/* By a descriptor of the process where there can be one: then at once, so that who was gone first is
-   known. */
+/* By a descriptor of the process where there can be one: then at once, so that who was gone first
+   is known. */
 static bool process_gone(struct followed *f, bool look)
 {
 	struct pollfd p = { f->pidfd, POLLIN, 0 };
@@ -251,10 +251,9 @@ static void loop(struct agent *a)
 		bool look = now - a->scanned >= SECOND || now < a->scanned;
 		double fill;
 
-		if (look) {
-			agent_scan(a);
+		agent_scan(a, look);
+		if (look)
 			a->scanned = now;
-		}
 		fill = pass(a, now, look, a->options->once);
 		save_if_due(a, now);
 		if (a->options->once)
@@ -267,7 +266,7 @@ static void loop(struct agent *a)
 			period = MIN(period + period / 4, PERIOD_MOST);
 		serve_wait(a, period);
 	}
-	agent_scan(a);
+	agent_scan(a, true);
 	pass(a, now_ns(), true, true);
 }
 
@@ -327,8 +326,8 @@ int agent_run(const struct agent_options *options, struct error *reterr)
 	int status;
 
 	/* What a large step needed goes back to the system, however the allocator has learned. */
-	mallopt(M_MMAP_THRESHOLD, 256 << 10);
-	mallopt(M_TRIM_THRESHOLD, 8 << 20);
+	mallopt(M_MMAP_THRESHOLD, 2 << 20);
+	mallopt(M_TRIM_THRESHOLD, 16 << 20);
 	stopping = 0;
 	sigaction(SIGTERM, &on_stop, NULL);
 	sigaction(SIGINT, &on_stop, NULL);

@@ -108,8 +108,8 @@ static void containers_look(struct agent *a)
 	free(seen.v);
 }
 
-/* Folders that are there by now, and those that are gone no more. */
-void agent_places(struct agent *a)
+/* Folders that are there by now. */
+static void places_look(struct agent *a)
 {
 	const struct agent_options *o = a->options;
 	const char *asked = getenv("LOCKSTEP_DIR");
@@ -188,8 +188,8 @@ static void place_scan(struct agent *a, size_t place)
 	while ((e = readdir(d)) && a->rings.n < AGENT_RINGS_MOST) {
 		struct stat st;
 
-		if (!is_ring(e->d_name) ||
-		    fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || ring_known(a, &st))
+		if (!is_ring(e->d_name) || fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    ring_known(a, &st))
 			continue;
 		if (!S_ISREG(st.st_mode) || st.st_uid != own.st_uid)
 			a->trouble[TROUBLE_FOREIGN]++;
@@ -208,9 +208,9 @@ static void forget_missing(struct agent *a)
 		struct followed *f = &a->rings.v[i];
 		struct stat st;
 
-		if (!f->live && (fstatat(a->places.v[f->place].fd, f->name, &st,
-					 AT_SYMLINK_NOFOLLOW) < 0 ||
-				 st.st_ino != f->inode))
+		if (!f->live &&
+		    (fstatat(a->places.v[f->place].fd, f->name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		     st.st_ino != f->inode))
 			free(f->name);
 		else
 			a->rings.v[n++] = *f;
@@ -218,10 +218,12 @@ static void forget_missing(struct agent *a)
 	a->rings.n = n;
 }
 
-void agent_scan(struct agent *a)
+void agent_scan(struct agent *a, bool folders)
 {
-	agent_places(a);
-	forget_missing(a);
+	if (folders) {
+		places_look(a);
+		forget_missing(a);
+	}
 	for (size_t i = 0; i < a->places.n; i++)
 		place_scan(a, i);
 }

@@ -93,8 +93,8 @@ void agent_recording_of(struct agent *a, struct followed *f);
 /* last: there is no later look. */
 void standings_look(struct agent *a, int64_t now, bool last);
 /* agent_find.c */
-void agent_scan(struct agent *a);
-void agent_places(struct agent *a);
+/* Rings that are new; folders: also folders that are new, which costs more. */
+void agent_scan(struct agent *a, bool folders);
 /* agent_state.c */
 void state_load(struct agent *a);
 void state_apply(struct agent *a, struct followed *f);

@@ -50,15 +50,13 @@ void metrics_note(struct followed *f, const struct step *step, const struct inte
 		if (step->kernels[i].sum_ns <= s->longest_ns)
 			continue;
 		s->longest_ns = step->kernels[i].sum_ns;
-		text_copy(s->longest, sizeof(s->longest),
-			  intern_get(names, step->kernels[i].name));
+		text_copy(s->longest, sizeof(s->longest), intern_get(names, step->kernels[i].name));
 	}
 	for (uint32_t i = 0; i < step->n_phases && !step->n_kernels; i++) {
 		if (step->phases[i].total_ns <= s->longest_ns)
 			continue;
 		s->longest_ns = step->phases[i].total_ns;
-		text_copy(s->longest, sizeof(s->longest),
-			  intern_get(names, step->phases[i].name));
+		text_copy(s->longest, sizeof(s->longest), intern_get(names, step->phases[i].name));
 	}
 	phases_note(s, step, names);
 }
@@ -150,9 +148,8 @@ static void phases_put(const struct agent *a, struct buf *out)
 		const struct followed *f = &a->rings.v[i];
 
 		for (unsigned p = 0; f->live && p < f->shown.n_phases; p++)
-			put(out, "lockstep_phase_seconds{%s,phase=\"%s\"} %.9g\n",
-			    labels(f, text), f->shown.phases[p].name,
-			    seconds(f->shown.phases[p].ns));
+			put(out, "lockstep_phase_seconds{%s,phase=\"%s\"} %.9g\n", labels(f, text),
+			    f->shown.phases[p].name, seconds(f->shown.phases[p].ns));
 	}
 	head(out, "lockstep_longest_seconds", "gauge",
 	     "The operator (or phase) with most time in the last step.");

@@ -10,8 +10,9 @@
 
 #define SECOND	    ((int64_t)1000000000)
 #define TOGETHER_NS (SECOND / 10) /* gone within: at about one time */
-#define FOLLOW_NS   (30 * SECOND)  /* how long the others are looked at */
-#define STALL_NS    (60 * SECOND)  /* a collective under way so long: nothing moves */
+#define FOLLOW_NS   (30 * SECOND) /* how long the others are looked at */
+#define HUNG_NS	    (10 * SECOND) /* .. so long when the job was ended: it hung */
+#define STALL_NS    (60 * SECOND) /* a collective under way so long: nothing moves */
 
 static void standing_write(struct agent *a, struct followed *f, enum rank_state state, int64_t now)
 {
@@ -38,12 +39,21 @@ static bool is_of(const struct agent *a, const struct followed *f, size_t record
 				       f->live->ring->h.world_size);
 }
 
-static bool is_stalled(struct followed *f, int64_t now)
+/* A collective is under way that began before. */
+static bool is_stalled(const struct followed *f, int64_t before)
 {
 	const struct ring_file *r = f->live->ring;
 
 	for (uint32_t i = 0; i < r->h.n_pending; i++)
-		if (r->pending[i].id && ring_time(r, r->pending[i].r.t) < now - STALL_NS)
+		if (r->pending[i].id && ring_time(r, r->pending[i].r.t) < before)
+			return true;
+	return false;
+}
+
+static bool any_stalled(const struct agent *a, size_t recording, int64_t before)
+{
+	for (size_t i = 0; i < a->rings.n; i++)
+		if (is_of(a, &a->rings.v[i], recording) && is_stalled(&a->rings.v[i], before))
 			return true;
 	return false;
 }
@@ -80,7 +90,7 @@ static bool gone_tell(struct agent *a, size_t recording, struct followed *f, int
 	int64_t *gone_at = &a->recordings.v[recording].gone_at;
 	const struct intern *names;
 	struct rank_standing s;
-	bool first;
+	bool first, others;
 
 	if (f->live->ring->h.state == RING_ENDED || !rank_standing(f->live, &s, &names))
 		return true;
@@ -88,7 +98,11 @@ static bool gone_tell(struct agent *a, size_t recording, struct followed *f, int
 		*gone_at = f->gone_at;
 	if (now - *gone_at < TOGETHER_NS && !last)
 		return false;
-	first = f->gone_at <= *gone_at + TOGETHER_NS / 10 && outlived(a, recording, *gone_at);
+	others = outlived(a, recording, *gone_at);
+	/* A job that was ended while it went on stood nowhere in particular. */
+	if (!others && !any_stalled(a, recording, *gone_at - HUNG_NS))
+		return true;
+	first = others && f->gone_at <= *gone_at + TOGETHER_NS / 10;
 	standing_write(a, f, first ? RANK_GONE : RANK_GONE_AFTER, now);
 	return true;
 }
@@ -104,7 +118,7 @@ static void recording_look(struct agent *a, size_t k, int64_t now, bool last)
 			continue;
 		if (f->gone && !f->told)
 			f->told = gone_tell(a, k, f, now, last);
-		stalled |= !f->gone && is_stalled(f, now);
+		stalled |= !f->gone && is_stalled(f, now - STALL_NS);
 	}
 	if (now - a->recordings.v[k].standings_at <
 	    (a->recordings.v[k].gone_at ? SECOND / 2 : STALL_NS))

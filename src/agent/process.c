@@ -79,7 +79,8 @@ static pid_t find(const struct ring_header *h)
 	while (d && !found && (e = readdir(d))) {
 		pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
 
-		if (pid > 0 && inner_pid(e->d_name) == (long)h->pid && start_of(pid) == h->start_time)
+		if (pid > 0 && inner_pid(e->d_name) == (long)h->pid &&
+		    start_of(pid) == h->start_time)
 			found = pid;
 	}
 	if (d)
@@ -103,7 +104,8 @@ enum process_state process_state(const struct ring_header *h, pid_t *cache)
 	if (*cache)
 		return PROCESS_LIVES;
 	/* Root of the first namespace sees all: what it does not see is gone. */
-	return geteuid() == 0 && inner_pid("self") == (long)getpid() && access("/proc/1/ns/pid", R_OK) == 0
+	return geteuid() == 0 && inner_pid("self") == (long)getpid() &&
+		       access("/proc/1/ns/pid", R_OK) == 0
 		   ? PROCESS_GONE
 		   : PROCESS_HIDDEN;
 }

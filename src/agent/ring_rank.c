@@ -9,17 +9,19 @@
 #include "agent/ring_rank.h"
 #include "agent/rank_wait.h"
 
-#define LAG_NS	    ((int64_t)300000000)   /* so late another thread may tell what it did */
-#define GPU_LAG_NS  ((int64_t)5000000000)  /* so late kernels may come */
-#define PENDING_NS  ((int64_t)10000000000) /* so long a step waits for its collectives */
-#define SILENCE_NS  ((int64_t)60000000000) /* without a step: what was held is of none */
-#define FUTURE_NS   ((int64_t)10000000000)
-#define BEFORE_NS   ((int64_t)1000000000)
-#define NUMBER_MOST ((uint64_t)1 << 53)
-#define HELD_MANY   1024u
-#define SNAPSHOT_NS ((int64_t)200000000)
-#define TOKENS_MOST 4096u
-#define MARKS_MOST  4096u
+#define LAG_NS	       ((int64_t)300000000)   /* so late another thread may tell what it did */
+#define GPU_LAG_NS     ((int64_t)5000000000)  /* so late kernels may come */
+#define PENDING_NS     ((int64_t)10000000000) /* so long a step waits for its collectives */
+#define SILENCE_NS     ((int64_t)60000000000) /* without a step: what was held is of none */
+#define FUTURE_NS      ((int64_t)10000000000)
+#define BEFORE_NS      ((int64_t)1000000000)
+#define NUMBER_MOST    ((uint64_t)1 << 53)
+#define HELD_MANY      1024u
+#define SNAPSHOT_NS    ((int64_t)200000000)
+#define TOKENS_MOST    4096u
+#define MARKS_MOST     4096u
+#define RUNS_MOST      65536u
+#define RUN_LONGEST_NS ((int64_t)50000000)
 
 struct rank_live *rank_new(struct ring_file *ring, struct fold_scratch *scratch)
 {
@@ -43,6 +45,7 @@ struct rank_live *rank_free(struct rank_live *r)
 	free(r->marks.v);
 	free(r->tokens.v);
 	free(r->snapshots.v);
+	free(r->runs.v);
 	free(r->done.v);
 	arena_done(&r->arena);
 	free(r);
@@ -209,6 +212,22 @@ static void take_coll(struct rank_live *r, uint32_t slot, const struct ring_reco
 						       RING_COLL, rec->depth, 0, false });
 }
 
+/* A kernel names its phase. The ledger counts kernels by their launches: without those, by this. */
+static void run_note(struct rank_live *r, uint32_t phase, int64_t start, int64_t end)
+{
+	struct rank_run *last = r->runs.n ? &r->runs.v[r->runs.n - 1] : NULL;
+
+	if (last && last->phase == phase && start - last->start < RUN_LONGEST_NS &&
+	    start >= last->start) {
+		last->busy += MAX(end - MAX(start, last->end), (int64_t)0);
+		last->end = MAX(last->end, end);
+		return;
+	}
+	if (r->runs.n == RUNS_MOST)
+		return;
+	*vec_push(&r->runs) = (struct rank_run){ start, end, end - start, phase };
+}
+
 static inline void take_gpu(struct rank_live *r, const struct ring_record *rec)
 {
 	static const uint8_t kinds[] = { [RING_KERNEL] = EVENT_KERNEL,
@@ -226,6 +245,9 @@ static inline void take_gpu(struct rank_live *r, const struct ring_record *rec)
 	};
 
 	r->comm_kernels |= name->comm && rec->kind == RING_KERNEL;
+	if (!r->launches && rec->kind == RING_KERNEL && !name->comm && (uint32_t)rec->value)
+		run_note(r, name_of(r, (uint32_t)rec->value)->id, e.start_ns,
+			 e.start_ns + e.duration_ns);
 	if (e.start_ns > r->gpu_until && e.start_ns < r->horizon)
 		r->gpu_until = e.start_ns;
 	event_give(r, &e);
@@ -242,6 +264,7 @@ static void take_launch(struct rank_live *r, uint32_t slot, const struct ring_re
 		.correlation = rec->value >> 32,
 	};
 
+	r->launches = true;
 	event_give(r, &e);
 }
 
@@ -468,6 +491,7 @@ int rank_poll(struct rank_live *r, int64_t now, bool dead, struct error *reterr)
 		r->last_mark_end = r->floor;
 		r->marked = now;
 	}
+	r->ring->dead = dead;
 	status = ring_read(r->ring, take, r, reterr);
 	if (status < 0)
 		return status;
@@ -482,11 +506,36 @@ int rank_poll(struct rank_live *r, int64_t now, bool dead, struct error *reterr)
 	return fold_stream_play(r->fold, until, until, dead, reterr);
 }
 
+/* What ran for the phases of a step, and is then forgotten. */
+static void runs_take(struct rank_live *r, struct step *s)
+{
+	const struct intern *names;
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->runs.n; i++) {
+		const struct rank_run *run = &r->runs.v[i];
+		uint32_t name = NO_ID;
+
+		if (run->start >= s->start_ns + s->wall_ns) {
+			r->runs.v[n++] = *run;
+			continue;
+		}
+		if (run->start >= s->start_ns && !r->launches)
+			name = fold_stream_name_out(r->fold, run->phase, &names);
+		for (uint32_t k = 0; k < s->n_phases && name != NO_ID; k++)
+			if (s->phases[k].name == name)
+				s->phases[k].gpu_ns += run->busy;
+	}
+	r->runs.n = n;
+}
+
 bool rank_next(struct rank_live *r, struct step *ret, const struct intern **ret_names)
 {
-	while (fold_stream_next(r->fold, ret, ret_names))
+	while (fold_stream_next(r->fold, ret, ret_names)) {
+		runs_take(r, ret);
 		if (r->skip_until < 0 || ret->number > (uint64_t)r->skip_until)
 			return true;
+	}
 	return false;
 }
 

@@ -43,6 +43,12 @@ struct rank_value {
 	double value;
 };
 
+/* Kernels that ran one after another for one phase. */
+struct rank_run {
+	int64_t start, end, busy;
+	uint32_t phase; /* its name in the fold */
+};
+
 struct rank_live {
 	struct ring_file *ring;
 	struct fold_stream *fold;
@@ -52,6 +58,8 @@ struct rank_live {
 	VEC(struct rank_span) spans;   /* of CPU jobs, the latest: what a thread waited for */
 	VEC(struct stream_mark) marks; /* read, and not yet told to the fold */
 	VEC(struct rank_value) tokens;
+	VEC(struct rank_run) runs; /* where no launch tells which phase a kernel is of */
+	bool launches;
 	struct rank_count count;
 	bool comm_kernels, opened;
 	bool tells_waits;	/* by phases of RANK_WAIT_NAME */

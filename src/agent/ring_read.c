@@ -121,7 +121,8 @@ static int table_get(const struct ring_file *r, void *to, size_t size, uint64_t 
 	if (stride == size)
 		return get(r, to, size * n, at, reterr);
 	for (uint32_t i = 0; i < n; i++) {
-		int status = get(r, (uint8_t *)to + i * size, size, at + (uint64_t)i * stride, reterr);
+		int status =
+		    get(r, (uint8_t *)to + i * size, size, at + (uint64_t)i * stride, reterr);
 
 		if (status < 0)
 			return status;
@@ -240,8 +241,7 @@ static void rate_settle(struct ring_file *r)
 		r->ns_a_tick = 1;
 		r->rate_settled = true;
 	} else if (b->ticks > a->ticks && b->monotonic_ns > a->monotonic_ns + RATE_APART_NS &&
-		   rate_of(b->ticks - a->ticks, b->monotonic_ns - a->monotonic_ns,
-			   &r->ns_a_tick)) {
+		   rate_of(b->ticks - a->ticks, b->monotonic_ns - a->monotonic_ns, &r->ns_a_tick)) {
 		r->rate_settled = true;
 	} else if (!r->rate_settled && now > a->monotonic_ns + RATE_APART_NS / 10 &&
 		   tsc() > a->ticks) {
@@ -307,14 +307,15 @@ int ring_refresh(struct ring_file *r, struct error *reterr)
 	if (status >= 0 && r->slots && !same_place(&h, &r->h))
 		status = bad(r, reterr, "its head changed");
 	if (status < 0)
-		return status == -EAGAIN && r->slots ? bad(r, reterr, "its head was wiped") : status;
+		return status == -EAGAIN && r->slots ? bad(r, reterr, "its head was wiped")
+						     : status;
 	r->h = h;
 	if (!r->slots) {
 		r->slots = xcalloc(h.n_slots, sizeof(*r->slots));
 		r->pending = xcalloc(h.n_pending + 1u, sizeof(*r->pending));
 	}
-	status = table_get(r, r->slots, sizeof(*r->slots), h.slots_at, h.n_slots, h.slot_bytes,
-			   reterr);
+	status =
+	    table_get(r, r->slots, sizeof(*r->slots), h.slots_at, h.n_slots, h.slot_bytes, reterr);
 	if (status >= 0)
 		status = slots_check(r, reterr);
 	if (status >= 0)
@@ -387,18 +388,9 @@ static uint64_t whole_from(const struct ring_slot *s, uint64_t head)
 	return head > kept ? head - kept : 0;
 }
 
-/* What belongs to a collective comes right behind it; one whose process died in between has nothing
-   there the second time either. */
-static bool coll_alone(struct ring_file *r, uint32_t i, uint64_t end)
-{
-	bool twice = end == r->slots[i].head && r->waited[i] == end;
-
-	r->waited[i] = end;
-	return twice;
-}
-
-static int slot_read(struct ring_file *r, uint32_t i, struct ring_record *buffer,
-		     ring_take_fn take, void *user, struct error *reterr)
+/* What belongs to a collective comes right behind it, unless its process died in between. */
+static int slot_read(struct ring_file *r, uint32_t i, struct ring_record *buffer, ring_take_fn take,
+		     void *user, struct error *reterr)
 {
 	const struct ring_slot *s = &r->slots[i];
 	const uint64_t head_at = r->h.slots_at + (uint64_t)i * r->h.slot_bytes;
@@ -416,7 +408,7 @@ static int slot_read(struct ring_file *r, uint32_t i, struct ring_record *buffer
 			return bad(r, reterr, "a head ran backwards");
 		whole = whole_from(s, head);
 		skip = whole > from ? (size_t)MIN(whole - from, (uint64_t)n) : 0;
-		if (buffer[n - 1].kind == RING_COLL && !coll_alone(r, i, from + n)) {
+		if (buffer[n - 1].kind == RING_COLL && !(r->dead && from + n == s->head)) {
 			if (n == 1)
 				return 0;
 			n--;

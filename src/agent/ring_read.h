@@ -21,11 +21,11 @@ struct ring_file {
 	uint64_t device, inode;
 	struct ring_header h; /* the last good copy; words are ended */
 	uint64_t cursor[RING_READ_SLOTS];
-	uint64_t waited[RING_READ_SLOTS]; /* the head at which half a collective stood */
+	bool dead;		 /* nothing more is to come: half a collective is all of it */
 	struct ring_slot *slots; /* h.n_slots of them, the last copy */
 	struct ring_pending *pending;
-	struct buf names;      /* as in the file, as far as they were read */
-	uint32_t *name_at;     /* by id - 1: where in names */
+	struct buf names;  /* as in the file, as far as they were read */
+	uint32_t *name_at; /* by id - 1: where in names */
 	uint32_t n_names;
 	size_t name_cap;
 	uint64_t overtaken; /* records that were overwritten before they were read */

@@ -195,9 +195,9 @@ static void segments_trim(const struct recording *r)
 		    fstatat(r->folder, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
 		    !S_ISREG(st.st_mode))
 			continue;
-		*vec_push(&all) = (struct kept){ xstrdup(e->d_name),
-						 (int64_t)st.st_mtim.tv_sec * 1000000000 +
-						     st.st_mtim.tv_nsec };
+		*vec_push(&all) =
+		    (struct kept){ xstrdup(e->d_name),
+				   (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec };
 	}
 	closedir(d);
 	if (all.n)
@@ -400,8 +400,7 @@ static int recovered_step(void *user, const struct rank_info *info, const struct
 int segment_recover(int folder, const char *name, segment_step_fn fn, void *user,
 		    struct error *reterr)
 {
-	_cleanup_close_ int fd =
-	    openat(folder, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	_cleanup_close_ int fd = openat(folder, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	struct recovery recovery = { fn, user };
 	struct intern names = { 0 };
 	struct lks_client client = { .user = &recovery, .names = &names, .step = recovered_step };

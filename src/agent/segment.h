@@ -10,9 +10,9 @@
 #include "store/lks.h"
 
 struct segment_limits {
-	uint64_t bytes;	 /* of one */
-	int64_t age_ns;	 /* of one */
-	uint64_t keep;	 /* segments in the folder; the oldest are removed; 0: all */
+	uint64_t bytes; /* of one */
+	int64_t age_ns; /* of one */
+	uint64_t keep;	/* segments in the folder; the oldest are removed; 0: all */
 };
 
 struct recording;

@@ -19,7 +19,7 @@ static const struct option_row agent_rows[] = {
 	{ "rings", 0, OPTION_TEXTS, FIELD(rings), "DIR",
 	  "a folder of rings, once for each (default: the user's own; as root, all)" },
 	{ "listen", 0, OPTION_TEXT, FIELD(listen), "WHERE",
-	  "answer Prometheus on this loopback HOST:PORT or socket (default DIR/.lockstep-metrics)" },
+	  "answer Prometheus on this loopback HOST:PORT, or this socket" },
 	{ "size", 0, OPTION_NUMBER, FIELD(size), "MIB",
 	  "begin a new segment at this size (default 64)" },
 	{ "age", 0, OPTION_NUMBER, FIELD(age), "MINUTES",

@@ -28,7 +28,7 @@ struct records {
 	VEC(struct record_rank) ranks;
 	size_t next; /* where the next record's rank is likely to be */
 	struct buf encoded;
-	size_t told; /* testimonies given */
+	size_t told;	 /* testimonies given */
 	int64_t highest; /* rank so far */
 	uint64_t bytes, n_steps;
 	int status;
@@ -153,8 +153,8 @@ static int records_step(void *user, const struct rank_info *info, const struct s
 		status =
 		    spool_write(&rank->stream.steps, r->encoded.data, r->encoded.len, &r->error);
 	/* A head that was written before its steps does not know their times. */
-	rank->stream.info.last_ns =
-	    MAX(rank->stream.info.last_ns, step->start_ns + MAX(step->wall_ns, (int64_t)0));
+	if (step->start_ns > rank->stream.info.last_ns)
+		rank->stream.info.last_ns = step->start_ns + MAX(step->wall_ns, (int64_t)0);
 	rank->stream.no_marks |= (step->flags & STEP_WHOLE_FILE) != 0;
 	rank->stream.n_steps++;
 	r->n_steps++;

@@ -72,7 +72,7 @@ struct testimony *standing_exit(const struct rank_standing *s, const struct rank
 {
 	struct testimony *t = begin(WITNESS_LOG, s, info, names);
 	struct saying gone = saying_of(SAY_EXIT);
-	const char *where = s->n_open ? intern_get(names, s->open[s->n_open - 1].name)
+	const char *where = s->n_open	   ? intern_get(names, s->open[s->n_open - 1].name)
 			    : s->n_pending ? comm_op_name(s->pending[0].op)
 					   : "";
 	_cleanup_free_ char *text =

@@ -138,8 +138,7 @@ static char *rings_folder(const char *out)
 
 	for (const char *p = out; *p; p++)
 		h = (h ^ (uint8_t)*p) * 1099511628211u;
-	return xasprintf("/dev/shm/lockstep-%u-%08x", (unsigned)geteuid(),
-			 (unsigned)(h ^ h >> 32));
+	return xasprintf("/dev/shm/lockstep-%u-%08x", (unsigned)geteuid(), (unsigned)(h ^ h >> 32));
 }
 
 static int environment(struct trace *t)
@@ -253,13 +252,15 @@ static void pass_on(int number, siginfo_t *info, void *context)
 	int kept = errno;
 
 	(void)context;
-	if (signal_to > 0 && !(info->si_code == SI_KERNEL && (number == SIGINT || number == SIGQUIT)))
+	if (signal_to > 0 &&
+	    !(info->si_code == SI_KERNEL && (number == SIGINT || number == SIGQUIT)))
 		kill(signal_to, number);
 	errno = kept;
 }
 
-static const int passed[] = { SIGINT,  SIGTERM, SIGHUP,	 SIGQUIT, SIGUSR1,
-			      SIGUSR2, SIGCONT, SIGWINCH };
+static const int passed[] = {
+	SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH
+};
 
 static void cmd_exec(char **argv, int report)
 {

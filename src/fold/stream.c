@@ -8,14 +8,14 @@
 #include "fold/stream.h"
 #include "fold/play.h"
 
-#define ITEMS_BYTES	((size_t)6 << 20) /* beyond, they go to an unlinked file */
-#define SPOOL_BYTES	((size_t)8 << 20)
-#define OPEN_MOST	12u   /* steps that may wait to be closed */
-#define FORGET_AT	2048u /* a multiple of every open_step ring's size */
-#define COMMS_LIMIT	65536u
-#define KEEP_WORKS	4096u /* of a closed step's list, before its memory is given back */
-#define SPARE_WORKS	16u
-#define HOST_LEAD_NS	((int64_t)5000000) /* as in runs.c: the host's items are played earlier */
+#define ITEMS_BYTES  ((size_t)6 << 20) /* beyond, they go to an unlinked file */
+#define SPOOL_BYTES  ((size_t)8 << 20)
+#define OPEN_MOST    1024u /* steps that may wait to be closed */
+#define FORGET_AT    2048u /* a multiple of every open_step ring's size */
+#define COMMS_LIMIT  65536u
+#define KEEP_WORKS   4096u /* of a closed step's list, before its memory is given back */
+#define SPARE_WORKS  16u
+#define HOST_LEAD_NS ((int64_t)5000000) /* as in runs.c: the host's items are played earlier */
 
 struct mark_more {
 	uint32_t flags;
@@ -24,8 +24,8 @@ struct mark_more {
 
 struct fold_scratch {
 	struct closing closing;
-	/* Lists of large steps that were closed, for those that grow: memory that was touched once is
-	   cheaper than new one, and each rank keeping its own would be too much. */
+	/* Lists of large steps that were closed, for those that grow: memory that was touched once
+	   is cheaper than new one, and each rank keeping its own would be too much. */
 	struct works spare[SPARE_WORKS];
 	size_t n_spare;
 };
@@ -265,8 +265,7 @@ static int close_settled(struct fold_stream *s, int64_t settled, bool all, struc
 	int status = 0;
 
 	while (status >= 0 && ended(s, p->base) &&
-	       (all || s->f->marks[p->base].end < settled ||
-		s->f->n_marks - p->base > OPEN_MOST))
+	       (all || s->f->marks[p->base].end < settled || s->f->n_marks - p->base > OPEN_MOST))
 		status = step_close(p, reterr);
 	return status;
 }

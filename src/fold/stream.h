@@ -30,7 +30,7 @@ enum stream_name {
 void fold_stream_name_is(struct fold_stream *s, uint32_t name, enum stream_name what);
 
 int fold_stream_event(struct fold_stream *s, const struct trace_event *e);
-bool fold_stream_gpu(const struct fold_stream *s); /* GPU work was seen */
+bool fold_stream_gpu(const struct fold_stream *s);    /* GPU work was seen */
 size_t fold_stream_held(const struct fold_stream *s); /* events that wait to be played */
 
 struct stream_mark {
@@ -56,5 +56,6 @@ bool fold_stream_next(struct fold_stream *s, struct step *ret, const struct inte
 /* What is known of the rank: its groups (names as above), its sums. Valid until the next call. */
 void fold_stream_head(struct fold_stream *s, struct rank_info *ret);
 /* A name of events as one of steps. */
-uint32_t fold_stream_name_out(struct fold_stream *s, uint32_t name, const struct intern **ret_names);
+uint32_t fold_stream_name_out(struct fold_stream *s, uint32_t name,
+			      const struct intern **ret_names);
 uint64_t fold_stream_skipped(const struct fold_stream *s); /* events and records, all reasons */

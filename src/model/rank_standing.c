@@ -36,7 +36,8 @@ void rank_standing_encode(struct buf *out, const struct rank_standing *s)
 	buf_put_varint(out, s->n_open);
 	for (uint32_t i = 0; i < s->n_open; i++) {
 		put_id(out, s->open[i].name);
-		buf_put_signed(out, (int64_t)((uint64_t)s->time_ns - (uint64_t)s->open[i].begin_ns));
+		buf_put_signed(out,
+			       (int64_t)((uint64_t)s->time_ns - (uint64_t)s->open[i].begin_ns));
 	}
 	put_colls(out, s->pending, s->n_pending, s->time_ns);
 	put_colls(out, s->done, s->n_done, s->time_ns);

@@ -37,8 +37,8 @@ struct rank_standing {
 	uint64_t row; /* of the container's heads */
 	int64_t time_ns;
 	enum rank_state state;
-	int64_t pid, step; /* the step under way or done last; -1 */
-	struct standing_open *open; /* the outermost first, thread by thread */
+	int64_t pid, step;		      /* the step under way or done last; -1 */
+	struct standing_open *open;	      /* the outermost first, thread by thread */
 	struct standing_coll *pending, *done; /* done: the last one of each group */
 	uint32_t n_open, n_pending, n_done;
 };

@@ -30,12 +30,11 @@
 #define unlikely(x)   __builtin_expect(!!(x), 0)
 
 struct open_phase {
-	uint64_t t;
-	uint32_t name;
-	uint16_t kind;
+	uint64_t t, word; /* word: as core_word makes it */
 };
 
-/* A slot as its thread knows it. head and depth are atomic for the sake of the next thread only. */
+/* A slot as its thread knows it. head, beat and depth are atomic for its next thread's sake only.
+ */
 struct my_slot {
 	struct ring_record *ring;
 	struct ring_slot *shown; /* to the readers */
@@ -70,8 +69,7 @@ struct core {
 	uint64_t counters[RING_COUNTERS];
 	struct ring_clock_pair last;
 	uint32_t clock_lock, clock_seq, identity_lock, identity_seq;
-	int32_t rank, local_rank, world_size;
-	bool identity_told;
+	int32_t rank, local_rank, world_size; /* as told, or the environment's */
 	uint32_t doors, off_told, left_told;
 };
 extern struct core core;
@@ -92,12 +90,19 @@ static inline uint64_t core_monotonic_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static inline uint64_t core_ticks(void)
+static inline uint64_t core_tsc(void)
 {
 #if defined(__x86_64__)
-	if (likely(core.tsc))
-		return __rdtsc();
+	return __rdtsc();
+#else
+	return 0; /* core.tsc is never set */
 #endif
+}
+
+static inline uint64_t core_ticks(void)
+{
+	if (likely(core.tsc))
+		return core_tsc();
 	return core_monotonic_ns();
 }
 
@@ -121,21 +126,63 @@ static inline struct my_slot *core_enter(void)
 	return core_claim(me);
 }
 
+/* Nothing is in the way: it is on, the thread has a slot and is not inside a call, the TSC ticks.
+ */
+static inline struct my_slot *core_enter_fast(void)
+{
+	struct my_thread *me = &my_thread;
+	struct my_slot *s = me->slot;
+
+	if (unlikely(!tracer_on() || me->busy || !s))
+		return NULL;
+	*(volatile uint8_t *)&me->busy = 1;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	return s;
+}
+
 static inline void core_leave(void)
 {
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	*(volatile uint8_t *)&my_thread.busy = 0;
 }
 
+/* name, kind, depth and arg of a record, as they lie in it. */
+static inline uint64_t core_word(uint32_t name, unsigned kind, unsigned depth, unsigned arg)
+{
+	static_assert(offsetof(struct ring_record, name) == 16 &&
+			  offsetof(struct ring_record, kind) == 20 &&
+			  offsetof(struct ring_record, depth) == 21 &&
+			  offsetof(struct ring_record, arg) == 22 &&
+			  offsetof(struct ring_record, value) == 24,
+		      "a record is four words");
+	return name | (uint64_t)(uint8_t)kind << 32 | (uint64_t)(uint8_t)depth << 40 |
+	       (uint64_t)(uint16_t)arg << 48;
+}
+
+/* Whole words, so that nobody has to put halves together again. */
+static inline void core_words(struct ring_record *to, uint64_t t, uint64_t duration, uint64_t word,
+			      uint64_t value)
+{
+	uint64_t *w = (uint64_t *)to;
+
+	w[0] = t, w[1] = duration, w[2] = word, w[3] = value;
+}
+
 /* One unit; each is shown by itself, so that never more than one is being overwritten. */
-static inline void core_put(struct my_slot *s, const struct ring_record *r)
+static inline void core_put(struct my_slot *s, uint64_t t, uint64_t duration, uint64_t word,
+			    uint64_t value)
 {
 	uint64_t head = s->head;
 
-	s->ring[head & s->mask] = *r;
+	core_words(&s->ring[head & s->mask], t, duration, word, value);
 	store_release(&s->head, head + 1);
 	store_release(&s->shown->head, head + 1);
 	store_fence();
+}
+
+static inline void core_put_record(struct my_slot *s, const struct ring_record *r)
+{
+	core_put(s, r->t, r->duration, core_word(r->name, r->kind, r->depth, r->arg), r->value);
 }
 
 static inline uint8_t core_depth(const struct my_slot *s)

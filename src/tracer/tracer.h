@@ -26,10 +26,12 @@ enum tracer_door {
 extern const volatile uint8_t *tracer_enabled;
 static inline bool tracer_on(void)
 {
-	return *tracer_enabled;
+	return __atomic_load_n(__atomic_load_n(&tracer_enabled, __ATOMIC_RELAXED),
+			       __ATOMIC_ACQUIRE);
 }
 
-/* Starts once; later calls only note the door. true: on. */
+/* Starts once; later calls only note the door; who comes while another thread starts waits for it,
+   20 ms at most. true: on. */
 bool tracer_start(enum tracer_door door);
 /* Off for good, with the reason for the agent: code is an errno or a result of CUPTI's. */
 void tracer_off(uint32_t code, const char *why);

@@ -10,9 +10,9 @@
 
 static void beat(struct my_slot *s, uint64_t now)
 {
-	if (likely(now - s->beat < BEAT_TICKS))
+	if (likely(now - load_relaxed(&s->beat) < BEAT_TICKS))
 		return;
-	s->beat = now;
+	store_relaxed(&s->beat, now);
 	store_relaxed(&core.header->beat, now);
 }
 
@@ -32,12 +32,14 @@ void lockstep_identity(int rank, int local_rank, int world_size)
 
 	if (exchange(&core.identity_lock, 1))
 		return;
-	core.rank = rank, core.local_rank = local_rank, core.world_size = world_size;
-	core.identity_told = true;
+	store_relaxed(&core.rank, rank >= 0 ? rank : core.rank);
+	store_relaxed(&core.local_rank, local_rank >= 0 ? local_rank : core.local_rank);
+	store_relaxed(&core.world_size, world_size >= 0 ? world_size : core.world_size);
 	if (tracer_on()) {
 		store_relaxed(&h->identity_seq, ++core.identity_seq);
 		store_fence();
-		h->rank = rank, h->local_rank = local_rank, h->world_size = world_size;
+		h->rank = core.rank, h->local_rank = core.local_rank;
+		h->world_size = core.world_size;
 		store_release(&h->identity_seq, ++core.identity_seq);
 	}
 	store_release(&core.identity_lock, 0);
@@ -48,80 +50,155 @@ uint32_t lockstep_name(const char *name)
 	return name ? tracer_name(name, strnlen(name, RING_NAME_MAX + 1)) : 0;
 }
 
-void lockstep_phase_begin(uint32_t name, enum lockstep_phase_kind kind)
+static inline void phase_open(struct my_slot *s, uint32_t name, unsigned kind, uint64_t now)
+{
+	uint32_t depth = s->depth;
+	uint64_t word = core_word(name, RING_PHASE, depth, kind);
+
+	s->open[depth] = (struct open_phase){ now, word };
+	core_words(&s->shown->open[depth], now, 0, word, 0);
+	store_release(&s->depth, depth + 1);
+	store_release(&s->shown->depth, depth + 1);
+	store_fence();
+}
+
+static inline void phase_close(struct my_slot *s, const struct open_phase *open, uint64_t duration)
+{
+	uint32_t depth = s->depth - 1;
+
+	store_release(&s->depth, depth);
+	core_put(s, open->t, duration, open->word, 0);
+	store_release(&s->shown->depth, depth);
+	beat(s, open->t + duration);
+}
+
+/*
+ * Each call is written for the usual case, in which it calls nothing and so keeps nothing on the
+ * stack; what is left is done by a function of its own. The second kind is of clocks that are a
+ * call themselves.
+ */
+static __attribute__((noinline)) void phase_begin_slow(uint32_t name, unsigned kind)
 {
 	struct my_slot *s = core_enter();
-	uint32_t depth;
-	uint64_t now;
 
 	if (!s)
 		return;
-	depth = s->depth;
-	if (likely(depth < RING_OPEN_MAX)) {
-		now = core_ticks();
-		s->open[depth] = (struct open_phase){ now, name, (uint16_t)kind };
-		s->shown->open[depth] = (struct ring_record){ .t = now,
-							      .name = name,
-							      .kind = RING_PHASE,
-							      .depth = (uint8_t)depth,
-							      .arg = (uint16_t)kind };
-		store_release(&s->shown->depth, depth + 1);
-		store_fence();
+	if (s->depth < RING_OPEN_MAX) {
+		phase_open(s, name, kind, core_ticks());
 	} else {
 		tracer_count(RING_LOST_DEPTH, 1);
+		store_release(&s->depth, s->depth + 1);
 	}
-	store_release(&s->depth, depth + 1);
+	core_leave();
+}
+
+static __attribute__((noinline)) void phase_begin_called(uint32_t name, unsigned kind,
+							 struct my_slot *s)
+{
+	phase_open(s, name, kind, core_monotonic_ns());
+	core_leave();
+}
+
+void lockstep_phase_begin(uint32_t name, enum lockstep_phase_kind kind)
+{
+	struct my_slot *s = core_enter_fast();
+
+	if (likely(s && s->depth < RING_OPEN_MAX)) {
+		if (unlikely(!core.tsc)) {
+			phase_begin_called(name, kind, s);
+			return;
+		}
+		phase_open(s, name, kind, core_tsc());
+		core_leave();
+		return;
+	}
+	if (s)
+		core_leave();
+	phase_begin_slow(name, kind);
+}
+
+static __attribute__((noinline)) void phase_end_slow(void)
+{
+	struct my_slot *s = core_enter();
+
+	if (!s)
+		return;
+	if (!s->depth) {
+		tracer_count(RING_END_WITHOUT_BEGIN, 1);
+	} else if (s->depth > RING_OPEN_MAX) {
+		store_release(&s->depth, s->depth - 1);
+	} else {
+		const struct open_phase *open = &s->open[s->depth - 1];
+
+		phase_close(s, open, core_duration(open->t, core_ticks()));
+	}
+	core_leave();
+}
+
+static __attribute__((noinline)) void phase_end_called(struct my_slot *s)
+{
+	const struct open_phase *open = &s->open[s->depth - 1];
+
+	phase_close(s, open, core_duration(open->t, core_monotonic_ns()));
 	core_leave();
 }
 
 void lockstep_phase_end(void)
 {
-	struct my_slot *s = core_enter();
-	const struct open_phase *open;
-	uint32_t depth;
-	uint64_t now;
+	struct my_slot *s = core_enter_fast();
 
-	if (!s)
-		return;
-	depth = s->depth;
-	if (unlikely(!depth || depth > RING_OPEN_MAX)) {
-		if (depth)
-			store_release(&s->depth, depth - 1);
-		else
-			tracer_count(RING_END_WITHOUT_BEGIN, 1);
-		core_leave();
-		return;
+	if (likely(s && s->depth - 1u < RING_OPEN_MAX)) {
+		const struct open_phase *open = &s->open[s->depth - 1];
+		uint64_t now;
+
+		if (unlikely(!core.tsc)) {
+			phase_end_called(s);
+			return;
+		}
+		now = core_tsc();
+		if (likely(now >= open->t)) {
+			phase_close(s, open, now - open->t);
+			core_leave();
+			return;
+		}
 	}
-	depth--;
-	now = core_ticks();
-	open = &s->open[depth];
-	store_release(&s->depth, depth);
-	core_put(s, &(struct ring_record){ .t = open->t,
-					   .duration = core_duration(open->t, now),
-					   .name = open->name,
-					   .kind = RING_PHASE,
-					   .depth = (uint8_t)depth,
-					   .arg = open->kind });
-	store_release(&s->shown->depth, depth);
+	if (s)
+		core_leave();
+	phase_end_slow();
+}
+
+static inline void value_put(struct my_slot *s, uint32_t name, unsigned kind, uint64_t value,
+			     uint64_t now)
+{
+	core_put(s, now, 0, core_word(name, kind, core_depth(s), 0), value);
 	beat(s, now);
 	core_leave();
 }
 
-static void tell_value(uint32_t name, enum ring_kind kind, uint64_t value)
+static __attribute__((noinline)) void tell_value_slow(uint32_t name, unsigned kind, uint64_t value)
 {
 	struct my_slot *s = core_enter();
-	uint64_t now;
 
-	if (!s)
-		return;
-	now = core_ticks();
-	core_put(s, &(struct ring_record){ .t = now,
-					   .name = name,
-					   .kind = (uint8_t)kind,
-					   .depth = core_depth(s),
-					   .value = value });
-	beat(s, now);
-	core_leave();
+	if (s)
+		value_put(s, name, kind, value, core_ticks());
+}
+
+static __attribute__((noinline)) void tell_value_called(uint32_t name, unsigned kind,
+							uint64_t value, struct my_slot *s)
+{
+	value_put(s, name, kind, value, core_monotonic_ns());
+}
+
+static inline void tell_value(uint32_t name, unsigned kind, uint64_t value)
+{
+	struct my_slot *s = core_enter_fast();
+
+	if (unlikely(!s))
+		tell_value_slow(name, kind, value);
+	else if (likely(core.tsc))
+		value_put(s, name, kind, value, core_tsc());
+	else
+		tell_value_called(name, kind, value, s);
 }
 
 void lockstep_counter(uint32_t name, double value)
@@ -148,7 +225,7 @@ static bool step_close(struct my_slot *s, uint64_t now)
 	r.duration = core_duration(begin, now);
 	r.value = (uint64_t)load_relaxed(&core.step_number);
 	r.arg = (uint16_t)load_relaxed(&core.step_flags);
-	core_put(s, &r);
+	core_put_record(s, &r);
 	store_release(&core.header->steps_done, add_relaxed(&core.steps_done, 1) + 1);
 	clock_show();
 	return true;

@@ -3,8 +3,10 @@
  * tracer_clock.c - which clock ticks, and pairs by which a reader makes times of ticks.
  *
  * The TSC only where the kernel itself keeps time by it: then it runs evenly and alike on all
- * cores.
+ * cores. LOCKSTEP_CLOCK=monotonic forbids it, for machines that move while they run;
+ * LOCKSTEP_CLOCK=tsc takes it unasked, for those whose kernel does not say what the host knows.
  */
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include "tracer/core.h"
@@ -18,9 +20,12 @@ bool clock_has_tsc(void)
 #if defined(__x86_64__)
 	static const char path[] =
 	    "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+	const char *wish = getenv("LOCKSTEP_CLOCK");
 	unsigned a, b, c, d;
 	char source[16];
 
+	if (wish && (!strcmp(wish, "monotonic") || !strcmp(wish, "tsc")))
+		return wish[0] == 't';
 	return file_read(path, source, sizeof(source)) >= 3 && !strncmp(source, "tsc", 3) &&
 	       (source[3] == '\n' || !source[3]) && __get_cpuid(0x80000007, &a, &b, &c, &d) &&
 	       (d & 1u << 8);

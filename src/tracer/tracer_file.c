@@ -4,6 +4,10 @@
  *
  * All of its room is taken before the first byte is written, and only where much stays free: the
  * job needs /dev/shm more than we do. A file that could not be made whole is removed again.
+ *
+ * Whoever cuts a mapped file short ends the process that writes into it (SIGBUS), and an ordinary
+ * file cannot be sealed. So nobody may open this one to write: its mode is 0400, which its maker's
+ * own descriptor outlives. Who overrides modes, root, could as well have sent a signal.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -129,9 +133,9 @@ static int file_open(int folder, const struct ring_header *h, char *name, size_t
 		int fd;
 
 		file_name(name, size, h, n);
-		fd = openat(folder, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+		fd = openat(folder, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0400);
 		if (fd >= 0) {
-			fchmod(fd, 0600);
+			fchmod(fd, 0400);
 			return fd;
 		}
 		if (errno != EEXIST)

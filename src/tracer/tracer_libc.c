@@ -51,7 +51,7 @@ bool number_of(const char *s, int64_t *ret)
 #define OLD_VERSION "GLIBC_2.17"
 #endif
 
-#if defined(OLD_VERSION) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifdef OLD_VERSION
 extern void *old_dlopen(const char *path, int flags) __attribute__((weak));
 extern void *old_dlsym(void *library, const char *name) __attribute__((weak));
 extern char *old_dlerror(void) __attribute__((weak));

@@ -53,7 +53,7 @@ static void take_over(struct my_slot *s, uint32_t tid)
 	store_relaxed(&s->shown->depth, 0);
 	store_fence();
 	s->depth = 0;
-	s->beat = 0;
+	store_relaxed(&s->beat, 0);
 	prctl(PR_GET_NAME, thread, 0, 0, 0);
 	memcpy(s->shown->thread, thread, sizeof(thread));
 	store_relaxed(&s->shown->claims, ++s->claims);
@@ -88,7 +88,7 @@ void tracer_push(const struct ring_record *r, unsigned n)
 	if (!s)
 		return;
 	for (unsigned i = 0; i < n; i++)
-		core_put(s, &r[i]);
+		core_put_record(s, &r[i]);
 	core_leave();
 }
 
@@ -99,16 +99,15 @@ void tracer_push_kernels(const struct ring_record *r, unsigned n)
 	if (!tracer_on())
 		return;
 	for (unsigned i = 0; i < n; i++)
-		core_put(s, &r[i]);
+		core_put_record(s, &r[i]);
 }
 
 uint32_t tracer_phase(void)
 {
 	const struct my_slot *s = my_thread.slot;
-	uint32_t depth;
+	uint32_t depth = tracer_on() && s ? s->depth : 0;
 
-	if (!tracer_on() || !s || !s->depth)
-		return 0;
-	depth = s->depth < RING_OPEN_MAX ? s->depth : RING_OPEN_MAX;
-	return s->open[depth - 1].name;
+	if (depth > RING_OPEN_MAX)
+		depth = RING_OPEN_MAX;
+	return depth ? (uint32_t)s->open[depth - 1].word : 0;
 }

@@ -134,6 +134,8 @@ static void slots_place(uint8_t *file, const struct ring_place *place)
 		s->shown = (struct ring_slot *)(file + place->slots_at) + i;
 		s->ring = (struct ring_record *)(file + at);
 		s->mask = capacity - 1;
+		if (i == RING_KERNEL_SLOT)
+			copy_text(s->shown->thread, sizeof(s->shown->thread), "gpu");
 		s->shown->at = at;
 		s->shown->capacity = capacity;
 		at += capacity * sizeof(struct ring_record);
@@ -164,12 +166,13 @@ static bool begin(const struct whom *w)
 	uint8_t *file;
 	int error;
 
-	core.pid = getpid();
 	core.tsc = clock_has_tsc();
-	if (!core.identity_told) {
-		core.rank = w->rank, core.local_rank = w->local_rank;
-		core.world_size = w->world_size;
-	}
+	if (load_relaxed(&core.rank) < 0)
+		store_relaxed(&core.rank, w->rank);
+	if (load_relaxed(&core.local_rank) < 0)
+		store_relaxed(&core.local_rank, w->local_rank);
+	if (load_relaxed(&core.world_size) < 0)
+		store_relaxed(&core.world_size, w->world_size);
 	ring_place(&place);
 	if (!describe(&h, &place) || !page_make())
 		return false;
@@ -187,6 +190,20 @@ static bool begin(const struct whom *w)
 	return true;
 }
 
+/* Not for ever: the other may be this very thread, below a signal handler, or not have been forked.
+ */
+static void wait_for_other(void)
+{
+	for (unsigned i = 0; i < 200; i++) {
+		struct timespec t = { .tv_nsec = 100000 };
+		pid_t pid = load_acquire(&core.pid);
+
+		if (load_acquire(&progress) != BEGINNING || (pid && pid != getpid()))
+			return;
+		syscall(SYS_nanosleep, &t, NULL);
+	}
+}
+
 bool tracer_start(enum tracer_door door)
 {
 	uint32_t expect = NOT_YET;
@@ -196,10 +213,13 @@ bool tracer_start(enum tracer_door door)
 	if (load_acquire(&progress) == NOT_YET) {
 		whom_identity(&w);
 		if (whom_traced(&w, door) && swap_if(&progress, &expect, BEGINNING)) {
+			store_release(&core.pid, getpid());
 			begin(&w);
 			store_release(&progress, BEGUN);
 		}
 	}
+	if (unlikely(load_acquire(&progress) == BEGINNING))
+		wait_for_other();
 	errno = kept;
 	if (!tracer_on())
 		return false;

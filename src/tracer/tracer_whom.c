@@ -151,7 +151,7 @@ bool whom_traced(const struct whom *w, enum tracer_door door)
 
 	if (wish && !strcmp(wish, "0"))
 		return false;
-	if ((wish && !strcmp(wish, "1")) || (core.identity_told && core.rank >= 0))
+	if ((wish && !strcmp(wish, "1")) || load_relaxed(&core.rank) >= 0)
 		return true;
 	len = file_read("/proc/self/cmdline", args, sizeof(args));
 	if (len > 0 && whom_is_helper(args, (size_t)len))
