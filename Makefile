@@ -12,7 +12,7 @@ SEED ?= 1
 BENCH ?=
 COUNT ?= 1000
 
-.PHONY: all demo check check-torch check-long test bench w1 fuzz lint accuracy install clean help golden
+.PHONY: all demo check check-torch check-long test bench wheel w1 fuzz lint accuracy install clean help golden
 .DEFAULT_GOAL := all
 
 $(BUILD)/build.ninja:
@@ -36,6 +36,8 @@ check:
 	@scripts/check.sh
 
 check-torch: all
+	@scripts/deps.sh python
+	@ninja -C $(BUILD) $(NINJA_FLAGS) --quiet liblockstep.so python/_lockstep.abi3.so
 	@TORCH=$(TORCH) TORCH_INDEX=$(TORCH_INDEX) scripts/check-torch.sh
 
 check-long:
@@ -47,7 +49,13 @@ lint: all
 	@scripts/lint/all.sh $(BUILD)/lockstep
 
 bench: all
+	@scripts/deps.sh python
+	@ninja -C $(BUILD) $(NINJA_FLAGS) --quiet liblockstep.so python/_lockstep.abi3.so
 	@scripts/bench.sh $(BUILD)/lockstep $(BENCH)
+
+wheel:
+	@scripts/deps.sh build python
+	@scripts/wheel.sh
 
 w1: all
 	@$(PYTHON) bench/w1.py $(BUILD)/lockstep
@@ -81,6 +89,7 @@ help:
 	@echo 'make check-long    analyzers, fuzzing by the minute (FUZZ_SECONDS=60 a target), long cases'
 	@echo 'make lint          format, includes, headers, options against man page and completion, schema'
 	@echo 'make bench         figures, each beside its rival in the same run; BENCH="judge-large" only those'
+	@echo 'make wheel         dist/lockstep-VERSION-cp310-abi3-PLATFORM.whl: library, Python package and program'
 	@echo 'make w1            how well step records keep the durations of kernels, as a table'
 	@echo 'make fuzz          the libFuzzer targets, FUZZ_SECONDS each'
 	@echo 'make accuracy      right answers about simulated slow jobs, by cause and impact; SEED=1 COUNT=1000'

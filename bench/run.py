@@ -581,9 +581,26 @@ def bench_doors(lockstep, work, rivals):
                 line(f'doors, {what}', (counts[1] - counts[0]) / 12130, 'instr.', 'counted by callgrind, the loop with it', '12130 calls', 'TSC')
 
 
+def torch_python():
+    """A Python with torch: that of make check-torch, if it was run."""
+    found = sorted(p for p in os.listdir(ROOT) if p.startswith('.venv-torch-') and os.path.exists(os.path.join(ROOT, p, 'ready')))
+    return os.path.join(ROOT, found[-1], 'bin', 'python') if found else None
+
+
+def bench_python(lockstep, work, rivals):
+    """Calls from Python, and a whole PyTorch job with everything on."""
+    del work, rivals
+    python = torch_python()
+    subprocess.run([python or sys.executable, os.path.join(HERE, 'bench_python.py'), os.path.dirname(lockstep)], check=True)
+    if not python:
+        print('whole job: skipped, no torch (make check-torch makes a venv)')
+        return
+    subprocess.run([python, os.path.join(HERE, 'bench_job.py'), os.path.dirname(lockstep)], check=True)
+
+
 BENCHES = {'logs': bench_logs, 'dumps': bench_dumps, 'version': bench_version, 'large': bench_large, 'memory': bench_memory, 'cores': bench_cores, 'archive': bench_archive,
            'record': bench_record, 'w1': bench_w1, 'fold': bench_fold, 'codec': bench_codec, 'judge': bench_judge, 'agent': bench_agent,
-           'tracer': bench_tracer, 'doors': bench_doors}
+           'tracer': bench_tracer, 'doors': bench_doors, 'python': bench_python}
 ASKED = {'judge-large': bench_judge_large}  # minutes, 3 GB of disk
 
 

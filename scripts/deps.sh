@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# deps.sh SET... - installs what is missing for these sets: build, test, check, long.
+# deps.sh SET... - installs what is missing for these sets: build, python, test, check, long.
 #
 # What is there is found out by looking for it, not by asking a package manager, so that any
 # distribution will do; only what is missing is asked of apt. Without root and sudo, or without apt,
@@ -27,6 +27,10 @@ has_fuzzer_runtime() {
 		[ -e "$(clang -print-file-name=libclang_rt.fuzzer.a)" ]
 }
 
+has_python_headers() {
+	include=$(python3 -c 'import sysconfig; print(sysconfig.get_paths()["include"])') && [ -e "$include/Python.h" ]
+}
+
 has_jsonschema() {
 	python=$("$(dirname "$0")"/python.sh) && "$python" -c 'import jsonschema'
 }
@@ -51,6 +55,9 @@ for set in "$@"; do
 		need libarchive13 has_library libarchive.so.13
 		need libsqlite3-0 has_library libsqlite3.so.0
 		need scdoc command -v scdoc
+		;;
+	python)
+		need python3-dev has_python_headers
 		;;
 	test)
 		need libcmocka-dev pkg-config --exists cmocka

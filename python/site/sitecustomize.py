@@ -6,7 +6,7 @@ import sys
 def _boot():
     here = __file__.rpartition('/')[0]
     if '_lockstep_boot' not in sys.modules:
-        from importlib.machinery import PathFinder
+        from _frozen_importlib_external import PathFinder  # importlib costs a millisecond
         spec = PathFinder.find_spec('_lockstep_boot', [here + '/..', here + '/../../..'])  # a wheel's is further up
         if spec is None:
             return
@@ -19,7 +19,7 @@ def _boot():
 
 def _hidden():
     """The next sitecustomize on the path, as if this one were not there."""
-    from importlib.machinery import PathFinder
+    from _frozen_importlib_external import PathFinder
     import os
     here = os.path.realpath(__file__.rpartition('/')[0])
     spec = PathFinder.find_spec('sitecustomize', [p for p in sys.path if os.path.realpath(p or '.') != here])

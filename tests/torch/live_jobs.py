@@ -5,13 +5,13 @@
     python tests/torch/live_jobs.py JOB [--fsdp] [--profile DIR] [--losses FILE] [--steps N] [--ranks N]
 
 JOB: healthy, compute, stall, gc, data, checkpoint, uneven. Started without RANK it starts all ranks itself. Rank 2 is
-the one that is hurt, from step HURT_FROM on:
+the one that is hurt, from step HURT_FROM on (uneven: another one each step):
   compute     its forward takes longer, as on a slower chip
   stall       its Python sleeps before the forward
   gc          it holds many objects and collects them each step
   data        its loader takes long for each batch
   checkpoint  it alone saves much to a slow file at each step
-  uneven      its batches are longer than those of the others
+  uneven      its batch is longer than those of the others
 --losses: each rank writes its losses, as bits, to FILE.RANK. --profile: PyTorch's profiler runs too, and writes traces.
 """
 import argparse
@@ -91,7 +91,7 @@ def data_of(torch, args, hurt):
         def __getitem__(self, i):
             if hurt('data', i // args.batch) and i % args.batch == 0:
                 time.sleep(SECONDS)
-            length = 384 if hurt('uneven', i // args.batch) else 128
+            length = 768 if hurt('uneven', i // args.batch) else 128
             return torch.randint(0, 512, (length,), generator=torch.Generator().manual_seed(i))
     return torch.utils.data.DataLoader(Tokens(), batch_size=args.batch, num_workers=1)
 
@@ -117,7 +117,8 @@ def train(args):
     rank = dist.get_rank()
 
     def hurt(how, step):
-        return args.job == how and rank == HURT % args.ranks and step >= HURT_FROM
+        whom = step * 3 // 2 if how == 'uneven' else HURT
+        return args.job == how and rank == whom % args.ranks and step >= HURT_FROM
 
     torch.manual_seed(1)
     plain = model_of(torch, WIDTH)
