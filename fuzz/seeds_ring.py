@@ -8,7 +8,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'tests'))
-import ring_file as rf  # noqa: E402
+import ring_made as rf  # noqa: E402
 
 BASE = 1_799_999_990_000_000_000
 

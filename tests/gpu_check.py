@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import ring_records  # noqa: E402
+import ring_file  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIB, PROGRAM, FOLDER = (os.path.abspath(a) for a in sys.argv[1:4])
@@ -40,7 +40,7 @@ def run(argv, traced=True, **env):
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         found = [os.path.join(d, f) for d, _, files in os.walk(rings) for f in files if f.endswith('.ring')]
-        ring = ring_records.Ring(found[0]) if found else None
+        ring = ring_file.Ring(found[0]) if found else None
     if done.returncode or done.stderr:
         print(f'  {" ".join(argv)}: exit {done.returncode}: {done.stderr[-400:]}')
     return done.returncode, done.stdout, cpu, ring

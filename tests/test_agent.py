@@ -19,7 +19,7 @@ import tempfile
 import time
 import unittest
 
-import ring_file as rf
+import ring_made as rf
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LOCKSTEP = os.path.abspath(os.environ.get('LOCKSTEP', ROOT / 'build/lockstep'))

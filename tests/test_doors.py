@@ -14,7 +14,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import ring_records  # noqa: E402
+import ring_file  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CUDA = os.environ.get('CUDA_HOME', '/usr/local/cuda')
@@ -41,7 +41,7 @@ class Case(unittest.TestCase):
         return done.stdout
 
     def ring(self):
-        return ring_records.only(self.rings)
+        return ring_file.only(self.rings)
 
 
 class Nvtx(Case):

@@ -172,6 +172,33 @@ def traced():
     return [*losses, len(graph.graph.nodes), len(exported.graph.nodes), len(torch.jit.trace(model, torch.ones(2, WIDTH)).code)]
 
 
+def named_parts():
+    """Layers built as Megatron-LM builds them: parts that are known by their names."""
+    class Experts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.all = nn.ModuleList([nn.Linear(WIDTH, WIDTH) for _ in range(2)])
+
+        def dispatch(self, x):
+            return x.chunk(2)
+
+        def combine(self, parts):
+            return torch.cat(parts)
+
+        def forward(self, x):
+            return self.combine([e(p) for e, p in zip(self.all, self.dispatch(x))])
+
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.self_attention, self.mlp = nn.Linear(WIDTH, WIDTH), Experts()
+
+        def forward(self, x):
+            return x + self.mlp(self.self_attention(x))
+    model = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Sequential(Layer(), Layer()))
+    return loop(model, sgd(model), 3)
+
+
 def ddp():
     model = nn.parallel.DistributedDataParallel(Model())
     losses = loop(model, sgd(model), 4)
@@ -213,7 +240,7 @@ def failing():
 
 
 JOBS = {f.__name__: f for f in (plain, accumulated, checkpointed, two_optimizers, nested_optimizer, closures, scaled, compiled,
-                                compiled_fullgraph, traced, ddp, raising, under_way, failing)}
+                                compiled_fullgraph, traced, named_parts, ddp, raising, under_way, failing)}
 JOBS['compiled_module'] = lambda: compiled('module')
 JOBS['compiled_blocks'] = lambda: compiled('blocks')
 

@@ -160,6 +160,14 @@ def tracing_sees_what_it_saw(place):
     place.job('traced')
 
 
+def megatrons_parts_are_told_by_their_names(place):
+    r, _ = place.job('named_parts')
+    clean(r)
+    got = names(r, 'forward') + names(r, 'user')
+    expect_equal({n: got[n] for n in ('forward', '1.0', '1.1', 'self_attention', 'mlp', 'dispatch', 'combine')},
+                 {'forward': 3, '1.0': 3, '1.1': 3, 'self_attention': 6, 'mlp': 6, 'dispatch': 6, 'combine': 6}, 'phases')
+
+
 def ddp_of_one_rank_tells_its_collectives(place):
     r, _ = place.job('ddp')
     clean(r)
@@ -260,7 +268,7 @@ def spawned_ranks_are_found_and_their_workers_are_not(place):
 TESTS = [a_plain_loop_gives_its_steps_phases_and_blocks, accumulated_batches_are_one_step, recomputed_blocks_are_part_of_the_backward,
          several_optimizers_are_one_step, an_optimizer_in_an_optimizer_is_one,
          forward_and_backward_inside_the_optimizers_step_are_not_its_time, a_scaler_counts_the_steps_that_it_skips,
-         compiled_code_has_the_same_graphs, tracing_sees_what_it_saw, ddp_of_one_rank_tells_its_collectives,
+         compiled_code_has_the_same_graphs, tracing_sees_what_it_saw, megatrons_parts_are_told_by_their_names, ddp_of_one_rank_tells_its_collectives,
          what_fails_in_a_hook_turns_it_off_and_nothing_else, an_end_with_collectives_under_way_is_an_end,
          a_job_that_fails_fails_the_same, ddp_of_four_ranks_has_the_same_losses_and_tells_all,
          fsdp2_of_four_ranks_has_the_same_losses_and_tells_all, the_profiler_runs_beside,
