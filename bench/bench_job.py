@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What everything on costs a whole PyTorch job, beside torch.profiler on the same job.
 
-    PYTHON bench/bench_job.py BUILD [--pairs 40] [--steps 4]
+    PYTHON bench/bench_job.py BUILD [--pairs 40] [--steps 4] [--small]
 
 Processes of the same job (one rank, DDP on Gloo, a transformer of 8 blocks, its own loader) are kept ready: two without
 anything, one with automatic mode, one with torch.profiler. They take turns of some steps, so that whatever else runs on the
@@ -23,17 +23,17 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 KINDS = ('plain', 'again', 'lockstep', 'profiler')
-PROFILED_STEPS = 60     # then its events are dropped and it begins anew, or memory would end
+PROFILED_STEPS = 200     # then its events are dropped and it begins anew, or memory would end
 
 
-def job(kind):
+def job(kind, small):
     import torch
     import torch.distributed as dist
     from torch import nn
     torch.set_num_threads(1)
     dist.init_process_group('gloo')
     torch.manual_seed(1)
-    width = 256
+    width, length = (16, 16) if small else (256, 192)
 
     class Block(nn.Module):
         def __init__(self):
@@ -64,7 +64,7 @@ def job(kind):
     class Tokens(torch.utils.data.IterableDataset):
         def __iter__(self):
             while True:
-                yield torch.randint(0, 512, (192,))
+                yield torch.randint(0, 512, (length,))
     model = nn.parallel.DistributedDataParallel(Model())
     optimizer = torch.optim.AdamW(model.parameters())
     batches = iter(torch.utils.data.DataLoader(Tokens(), batch_size=4))
@@ -95,7 +95,7 @@ def job(kind):
 class Turns:
     """A process of the job."""
 
-    def __init__(self, kind, tree, rings):
+    def __init__(self, kind, tree, rings, small):
         with socket.socket() as s:
             s.bind(('127.0.0.1', 0))
             port = s.getsockname()[1]
@@ -103,7 +103,7 @@ class Turns:
                    GLOO_SOCKET_IFNAME='lo', LOCKSTEP_AUTO='0')
         if kind == 'lockstep':
             env.update(LOCKSTEP_AUTO='1', LOCKSTEP_DIR=rings, PYTHONPATH=os.path.join(tree, 'site'))
-        self.process = subprocess.Popen([sys.executable, os.path.abspath(__file__), '--job', kind], env=env, stdin=subprocess.PIPE,
+        self.process = subprocess.Popen([sys.executable, os.path.abspath(__file__), '--job', kind, *small], env=env, stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True)
 
     def run(self, steps):
@@ -133,7 +133,7 @@ def show(what, kind, ratios, n, base, extra=''):
 def measure(args, folder, rings):
     tree = os.path.join(folder, 'tree')
     subprocess.run([sys.executable, os.path.join(ROOT, 'scripts', 'wheel.py'), 'tree', args.build, tree], check=True)
-    jobs = {kind: Turns(kind, tree, rings) for kind in KINDS}
+    jobs = {kind: Turns(kind, tree, rings, ['--small'] if args.small else []) for kind in KINDS}
     for j in jobs.values():
         j.run(8)
     agent = subprocess.Popen([os.path.join(args.build, 'lockstep'), 'agent', '--rings', rings, '--out', os.path.join(folder, 'out')],
@@ -154,6 +154,10 @@ def measure(args, folder, rings):
         base = statistics.median(t[i] for t in took['plain'])
         for kind in KINDS[1:]:
             show(what, kind, [t[i] / p[i] for t, p in zip(took[kind], took['plain'])], args.pairs, base)
+            if args.small:
+                added = sorted(t[i] - p[i] for t, p in zip(took[kind], took['plain']))
+                print(f'    added a step: median {statistics.median(added) * 1e6:.0f} us, least step against least step '
+                      f'{(min(t[i] for t in took[kind]) - min(t[i] for t in took["plain"])) * 1e6:.0f} us')
     base = statistics.median(t[0] for t in took['plain'])
     print(f'{"job, processor time: the agent":34} {read / base * 100:+8.2f} %  {read * 1e6:.0f} us a step, clock ticks of '
           f'{1e3 / os.sysconf("SC_CLK_TCK"):.0f} ms; the job idles while others take turns, the agent does not')
@@ -164,10 +168,11 @@ def main():
     p.add_argument('build', nargs='?')
     p.add_argument('--pairs', type=int, default=40)
     p.add_argument('--steps', type=int, default=4)
+    p.add_argument('--small', action='store_true', help='tensors of next to nothing: what is added is the same, and stands out')
     p.add_argument('--job', choices=KINDS)
     args = p.parse_args()
     if args.job:
-        return job(args.job)
+        return job(args.job, args.small)
     with tempfile.TemporaryDirectory() as t, tempfile.TemporaryDirectory(dir='/dev/shm') as rings:
         measure(args, t, rings)
     return None

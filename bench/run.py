@@ -596,6 +596,7 @@ def bench_python(lockstep, work, rivals):
         print('whole job: skipped, no torch (make check-torch makes a venv)')
         return
     subprocess.run([python, os.path.join(HERE, 'bench_job.py'), os.path.dirname(lockstep)], check=True)
+    subprocess.run([python, os.path.join(HERE, 'bench_job.py'), os.path.dirname(lockstep), '--small', '--pairs', '60', '--steps', '10'], check=True)
 
 
 BENCHES = {'logs': bench_logs, 'dumps': bench_dumps, 'version': bench_version, 'large': bench_large, 'memory': bench_memory, 'cores': bench_cores, 'archive': bench_archive,

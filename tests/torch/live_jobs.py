@@ -5,13 +5,13 @@
     python tests/torch/live_jobs.py JOB [--fsdp] [--profile DIR] [--losses FILE] [--steps N] [--ranks N]
 
 JOB: healthy, compute, stall, gc, data, checkpoint, uneven. Started without RANK it starts all ranks itself. Rank 2 is
-the one that is hurt, from step HURT_FROM on (uneven: another one each step):
+the one that is hurt, from step HURT_FROM on:
   compute     its forward takes longer, as on a slower chip
   stall       its Python sleeps before the forward
   gc          it holds many objects and collects them each step
   data        its loader takes long for each batch
   checkpoint  it alone saves much to a slow file at each step
-  uneven      its batch is longer than those of the others
+  uneven      from the start the batch of one rank, another each step, is longer than those of the others
 --losses: each rank writes its losses, as bits, to FILE.RANK. --profile: PyTorch's profiler runs too, and writes traces.
 """
 import argparse
@@ -117,8 +117,9 @@ def train(args):
     rank = dist.get_rank()
 
     def hurt(how, step):
-        whom = step * 3 // 2 if how == 'uneven' else HURT
-        return args.job == how and rank == whom % args.ranks and step >= HURT_FROM
+        if how == 'uneven':
+            return args.job == how and rank == step * 3 // 2 % args.ranks
+        return args.job == how and rank == HURT % args.ranks and step >= HURT_FROM
 
     torch.manual_seed(1)
     plain = model_of(torch, WIDTH)
@@ -161,7 +162,8 @@ def start_profiler(torch, args):
     if not args.profile:
         return None
     os.makedirs(args.profile, exist_ok=True)
-    profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True)
+    plan = torch.profiler.schedule(wait=0, warmup=0, active=args.steps + 1)  # only with a plan are steps told
+    profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], schedule=plan, record_shapes=True)
     profiler.start()
     return profiler
 

@@ -22,6 +22,7 @@ import ring  # noqa: E402
 
 BUILD = os.path.dirname(os.path.abspath(os.environ.get('LOCKSTEP', os.path.join(ROOT, 'build', 'lockstep'))))
 JOBS = os.path.join(HERE, 'hook_jobs.py')
+FRAMEWORKS = os.path.join(HERE, 'framework_jobs.py')
 LIVE = os.path.join(HERE, 'live_jobs.py')
 INNER = ('forward', 'backward', 'optimizer')
 
@@ -265,7 +266,30 @@ def spawned_ranks_are_found_and_their_workers_are_not(place):
     expect_equal(sorted((r.rank, r.header.world_size, len(r.of('step'))) for r in read), [(0, 2, 6), (1, 2, 6)], 'ranks')
 
 
-TESTS = [a_plain_loop_gives_its_steps_phases_and_blocks, accumulated_batches_are_one_step, recomputed_blocks_are_part_of_the_backward,
+def framework(place, name, steps):
+    """Only where the packages are: in the venv, or in a folder that LOCKSTEP_TEST_PACKAGES names."""
+    path = os.path.join(place.tree, 'site') + ':' + os.environ.get('LOCKSTEP_TEST_PACKAGES', '')
+    runs = [place.run([FRAMEWORKS, name], LOCKSTEP_AUTO=auto, PYTHONPATH=path) for auto in '01']
+    if 'ModuleNotFoundError' in runs[0][2]:
+        print(f'skipped: {name}: its package is not installed', flush=True)
+        return
+    losses = [next((line for line in out.splitlines() if line.startswith('["')), None) for _, out, _ in runs]
+    expect(runs[0][0] == runs[1][0] == 0 and losses[0] and losses[0] == losses[1], f'{losses}, {runs[1][2][-300:]}')
+    r, = place.read()
+    clean(r)
+    expect_equal([''.join(sorted(set(s), key=s.index)) for s in inner(r)], steps, 'what each step has')
+    expect(names(r, 'forward')['layers.1'] >= 4, names(r, 'forward'))
+
+
+def trainers_loop_is_told(place):
+    framework(place, 'trainer', ['DFBO'] * 4)
+
+
+def lightnings_loop_is_told(place):
+    framework(place, 'lightning', ['DOFB'] * 4)
+
+
+TESTS = [trainers_loop_is_told, lightnings_loop_is_told, a_plain_loop_gives_its_steps_phases_and_blocks, accumulated_batches_are_one_step, recomputed_blocks_are_part_of_the_backward,
          several_optimizers_are_one_step, an_optimizer_in_an_optimizer_is_one,
          forward_and_backward_inside_the_optimizers_step_are_not_its_time, a_scaler_counts_the_steps_that_it_skips,
          compiled_code_has_the_same_graphs, tracing_sees_what_it_saw, megatrons_parts_are_told_by_their_names, ddp_of_one_rank_tells_its_collectives,
