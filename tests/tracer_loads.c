@@ -8,6 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Two copies have every global twice: that is meant here. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+	return "detect_odr_violation=0";
+}
+
 static unsigned count(const char *folder)
 {
 	DIR *d = opendir(folder);

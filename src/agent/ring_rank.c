@@ -101,16 +101,24 @@ static int stream_name_of(uint16_t phase)
 
 /* --- records --- */
 
-static inline void event_give(struct rank_live *r, struct trace_event *e)
+/* Whatever stands in a record: never beyond the end of time. */
+static inline int64_t later(int64_t t, int64_t ns)
+{
+	return t > INT64_MAX - ns ? INT64_MAX : t + ns;
+}
+
+/* false: its time is absurd. */
+static inline bool event_give(struct rank_live *r, struct trace_event *e)
 {
 	if (e->start_ns > r->horizon || e->start_ns < r->floor) {
 		r->strange++;
-		return;
+		return false;
 	}
 	if (e->duration_ns > r->horizon - e->start_ns)
 		e->duration_ns = r->horizon - e->start_ns;
 	if (fold_stream_event(r->fold, e) < 0)
 		r->strange++;
+	return true;
 }
 
 static void take_phase(struct rank_live *r, uint32_t slot, const struct ring_record *rec)
@@ -130,14 +138,13 @@ static void take_phase(struct rank_live *r, uint32_t slot, const struct ring_rec
 		name->kinds |= (uint16_t)(1u << phase);
 		fold_stream_name_is(r->fold, name->id, (enum stream_name)what);
 	}
-	event_give(r, &e);
-	if (fold_stream_gpu(r->fold))
+	if (!event_give(r, &e) || fold_stream_gpu(r->fold))
 		return;
 	if (what < 0) {
 		e.kind = EVENT_OP;
 		event_give(r, &e);
 	}
-	rank_wait_note(r, &(struct rank_span){ e.start_ns, e.start_ns + e.duration_ns, slot,
+	rank_wait_note(r, &(struct rank_span){ e.start_ns, later(e.start_ns, e.duration_ns), slot,
 					       RING_PHASE, rec->depth, (uint8_t)phase, false });
 }
 
@@ -152,7 +159,7 @@ static void take_step(struct rank_live *r, const struct ring_record *rec)
 	*vec_push(&r->marks) = (struct stream_mark){
 		.number = rec->value,
 		.start = start,
-		.end = start + ring_span(r->ring, rec->duration),
+		.end = later(start, ring_span(r->ring, rec->duration)),
 		.flags = (rec->arg & RING_STEP_EVALUATION ? STEP_EVALUATION : 0u) |
 			 (rec->arg & RING_STEP_PROFILED ? STEP_PROFILED : 0u),
 	};
@@ -208,8 +215,8 @@ static void take_coll(struct rank_live *r, uint32_t slot, const struct ring_reco
 	done_note(r, &args, bytes, e.start_ns);
 	event_give(r, &e);
 	if (!fold_stream_gpu(r->fold))
-		rank_wait_note(r, &(struct rank_span){ e.start_ns, e.start_ns + e.duration_ns, slot,
-						       RING_COLL, rec->depth, 0, false });
+		rank_wait_note(r, &(struct rank_span){ e.start_ns, later(e.start_ns, e.duration_ns),
+						       slot, RING_COLL, rec->depth, 0, false });
 }
 
 /* A kernel names its phase. The ledger counts kernels by their launches: without those, by this. */
@@ -247,7 +254,7 @@ static inline void take_gpu(struct rank_live *r, const struct ring_record *rec)
 	r->comm_kernels |= name->comm && rec->kind == RING_KERNEL;
 	if (!r->launches && rec->kind == RING_KERNEL && !name->comm && (uint32_t)rec->value)
 		run_note(r, name_of(r, (uint32_t)rec->value)->id, e.start_ns,
-			 e.start_ns + e.duration_ns);
+			 later(e.start_ns, e.duration_ns));
 	if (e.start_ns > r->gpu_until && e.start_ns < r->horizon)
 		r->gpu_until = e.start_ns;
 	event_give(r, &e);

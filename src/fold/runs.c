@@ -227,10 +227,13 @@ static size_t keys_merge(struct runs *r, const struct item **batch, size_t most)
 static size_t plain_merge(struct runs *r, const struct item **batch, size_t most)
 {
 	struct item_list *host = &r->lists[0], *gpu = &r->lists[1];
-	const struct item *x = list_item(r, false, host->next);
-	const struct item *y = list_item(r, true, gpu->next);
+	const struct item *x, *y;
 	size_t n = 0, some;
 
+	if (host->next == host->n || gpu->next == gpu->n)
+		return 0;
+	x = list_item(r, false, host->next);
+	y = list_item(r, true, gpu->next);
 	/* As many as cannot empty either list: nothing else is asked in between. */
 	while ((some = MIN(MIN(host->n - host->next, gpu->n - gpu->next), most - n))) {
 		const struct item *from = x;
@@ -270,7 +273,7 @@ static void memory_empty(struct runs *r)
 		r->lists[gpu] = (struct item_list){ .last = INT64_MAX };
 	}
 	r->bottom = r->items;
-	r->top = r->items + r->cap;
+	r->top = r->items ? r->items + r->cap : NULL;
 }
 
 /* Memory that is not yet touched costs nothing, moving what is there does: so there are few steps.

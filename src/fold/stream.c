@@ -279,7 +279,7 @@ static bool item_before(const struct item *it, int64_t until)
  */
 static bool nothing_before(const struct runs *r, int64_t until)
 {
-	const struct item *host = r->items, *gpu = r->items + r->cap - 1;
+	const struct item *host = r->items, *gpu = r->cap ? r->items + r->cap - 1 : NULL;
 
 	if (r->n_runs || r->lists[0].unsorted || r->lists[1].unsorted)
 		return false;
