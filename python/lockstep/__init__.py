@@ -15,15 +15,15 @@ import sys as _sys
 from lockstep import _process
 
 
-
 def _extension():
     """Beside us, or in the folder where liblockstep.so was built."""
     try:
         from lockstep import _lockstep
         return _lockstep
     except ImportError:
-        path = _os.path.join(_os.path.dirname(_os.environ.get('LOCKSTEP_LIBRARY', '')), 'python', '_lockstep.abi3.so')
-        if not _os.path.exists(path):
+        library = _os.environ.get('LOCKSTEP_LIBRARY', '')
+        path = _os.path.join(_os.path.dirname(library), 'python', '_lockstep.abi3.so')
+        if not _os.path.isabs(library) or not _os.path.exists(path):
             raise
         from importlib.util import module_from_spec, spec_from_file_location
         spec = spec_from_file_location('lockstep._lockstep', path)
