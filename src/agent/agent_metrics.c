@@ -177,6 +177,7 @@ static const struct {
 	{ RING_CUPTI_FOREIGN, "cupti-foreign" },
 	{ RING_HOOK_FAILED, "hook-failed" },
 	{ RING_CLOCK_STEPS, "clock-step" },
+	{ RING_IGNORED, "ignored" },
 };
 
 static void losses_put(const struct agent *a, struct buf *out)
