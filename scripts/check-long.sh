@@ -38,6 +38,15 @@ sanitized_all() {
 	meson test -C build-check-asan --print-errorlogs --timeout-multiplier 20
 }
 
+# The program as a whole under the thread sanitizer; make check has the parts that have threads.
+threads_whole() {
+	[ -e build-check-tsan/build.ninja ] ||
+		CC=clang meson setup build-check-tsan -Db_sanitize=thread -Db_lundef=false \
+			-Doptimization=1 || return
+	TSAN_OPTIONS=halt_on_error=1 meson test -C build-check-tsan --suite threads \
+		--suite threads_whole --print-errorlogs --timeout-multiplier 20
+}
+
 # 10,000 steps of 12,960 ranks through the pipe, and cases that take long to make.
 heavy() {
 	local python
@@ -52,6 +61,8 @@ step cppcheck analyze_cppcheck
 step clang-tidy analyze_clang_tidy
 step gcc-analyzer analyze_gcc
 step sanitizers sanitized_all
+step threads threads_whole
+step torch env TORCH_TESTS=all scripts/check-torch.sh
 step fuzzing scripts/fuzz.sh
 step heavy heavy
 [ $status = 0 ] && echo "all passed"

@@ -8,6 +8,8 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 
 logs=build-check-logs
+# some tests mostly wait
+export MESON_TESTTHREADS=${MESON_TESTTHREADS:-$(($(nproc) + 1))}
 results=${CHECK_RESULTS:-$logs/results}
 python=$(scripts/python.sh)
 passed=0 failed=0
@@ -54,10 +56,7 @@ gcc_release() {
 		ninja -C build-check-gcc &&
 		meson test -C build-check-gcc --no-rebuild --no-suite hostile --print-errorlogs
 }
-clang_build() {
-	configure build-check-clang clang -Doptimization=0 && ninja -C build-check-clang
-}
-# The corpora of the fuzz targets are among the tests.
+# With clang's warnings. The corpora of the fuzz targets are among the tests.
 sanitized() {
 	configure build-check-asan clang -Db_sanitize=address,undefined -Db_lundef=false \
 		-Doptimization=1 &&
@@ -69,7 +68,7 @@ sanitized() {
 }
 threads() {
 	configure build-check-tsan clang -Db_sanitize=thread -Db_lundef=false -Doptimization=1 &&
-		ninja -C build-check-tsan lockstep liblockstep.so tests/test_pool tests/test_tracer \
+		ninja -C build-check-tsan liblockstep.so tests/test_pool tests/test_tracer \
 			tests/tracer_victim tests/tracer_loads tests/test_nvtx tests/test_nccl \
 			tests/test_cupti tests/standin_cupti.so &&
 		TSAN_OPTIONS=halt_on_error=1 meson test -C build-check-tsan --no-rebuild \
@@ -77,7 +76,6 @@ threads() {
 }
 
 suite gcc-release gcc_release
-suite clang-build clang_build
 suite address-undefined sanitized
 suite threads threads
 for check in scripts/lint/[a-z]*; do
