@@ -212,8 +212,9 @@ static void take_coll(struct rank_live *r, uint32_t slot, const struct ring_reco
 		args.dtype = intern_str(names, "Byte");
 	}
 	e.name = intern_str(names, r->comm_kernels ? "record_param_comms" : comm_op_name(args.op));
+	if (!event_give(r, &e))
+		return;
 	done_note(r, &args, bytes, e.start_ns);
-	event_give(r, &e);
 	if (!fold_stream_gpu(r->fold))
 		rank_wait_note(r, &(struct rank_span){ e.start_ns, later(e.start_ns, e.duration_ns),
 						       slot, RING_COLL, rec->depth, 0, false });
@@ -252,12 +253,12 @@ static inline void take_gpu(struct rank_live *r, const struct ring_record *rec)
 	};
 
 	r->comm_kernels |= name->comm && rec->kind == RING_KERNEL;
+	if (!event_give(r, &e))
+		return;
 	if (!r->launches && rec->kind == RING_KERNEL && !name->comm && (uint32_t)rec->value)
 		run_note(r, name_of(r, (uint32_t)rec->value)->id, e.start_ns,
 			 later(e.start_ns, e.duration_ns));
-	if (e.start_ns > r->gpu_until && e.start_ns < r->horizon)
-		r->gpu_until = e.start_ns;
-	event_give(r, &e);
+	r->gpu_until = MAX(r->gpu_until, e.start_ns);
 }
 
 static void take_launch(struct rank_live *r, uint32_t slot, const struct ring_record *rec)
