@@ -62,7 +62,7 @@ step clang-tidy analyze_clang_tidy
 step gcc-analyzer analyze_gcc
 step sanitizers sanitized_all
 step threads threads_whole
-step torch env TORCH_TESTS=all scripts/check-torch.sh
+step torch scripts/check-torch.sh
 step fuzzing scripts/fuzz.sh
 step heavy heavy
 [ $status = 0 ] && echo "all passed"
