@@ -295,3 +295,19 @@ int step_close(struct player *p, struct error *reterr)
 	p->base++;
 	return status;
 }
+
+void closing_done(struct closing *c)
+{
+	struct intervals *lists[] = { &c->compute, &c->copy,	&c->comm,    &c->host,
+				      &c->rest,	   &c->scratch, &c->of_class };
+
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+		free(lists[i]->v);
+	free(c->busy.v);
+	free(c->around.v);
+	free(c->stands.v);
+	free(c->waits.v);
+	free(c->exposure.v);
+	kernels_done(c);
+	arena_done(&c->arena);
+}

@@ -146,35 +146,6 @@ static void info_fill(struct player *p, const struct fold_hint *hint)
 	p->out->collectives = info->collectives;
 }
 
-static void player_done(struct player *p)
-{
-	struct closing *c = &p->closing;
-	struct intervals *lists[] = { &c->compute, &c->copy,	&c->comm,    &c->host,
-				      &c->rest,	   &c->scratch, &c->of_class };
-
-	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
-		free(lists[i]->v);
-	for (size_t i = 0; i < p->cap_open; i++) {
-		free(p->open[i].work.v);
-		free(p->open[i].ranges.v);
-	}
-	free(p->open);
-	free(p->strays.v);
-	free(p->stray_ranges.v);
-	free(p->name_map);
-	free(c->busy.v);
-	free(c->around.v);
-	free(c->stands.v);
-	free(c->waits.v);
-	free(c->exposure.v);
-	kernels_done(c);
-	arena_done(&c->arena);
-	groups_done(&p->groups);
-	launches_done(&p->launches);
-	buf_done(&p->record);
-	buf_done(&p->record_head);
-}
-
 int fold_finish(struct fold *f, const struct fold_hint *hint, struct rank_stream *ret,
 		struct error *reterr)
 {
@@ -202,6 +173,7 @@ int fold_finish(struct fold *f, const struct fold_hint *hint, struct rank_stream
 		info_fill(p, hint);
 	for (size_t i = 0; i < SKIP_REASONS; i++)
 		out.skipped[i] += f->skipped[i];
+	closing_done(&p->closing);
 	player_done(p);
 	free(p);
 	if (status < 0) {

@@ -230,4 +230,5 @@ void sweep_step(struct closing *c);
 void ledger_step(struct closing *c);
 void kernels_step(struct closing *c);
 void kernels_done(struct closing *c);
+void closing_done(struct closing *c); /* its memory, kernels' too */
 void comms_step(struct closing *c);

@@ -510,3 +510,19 @@ int play_item(struct player *p, const struct item *it, struct error *reterr)
 {
 	return item_on_gpu(it) ? play_gpu(p, it, reterr) : play_host(p, it, reterr);
 }
+
+void player_done(struct player *p)
+{
+	for (size_t i = 0; i < p->cap_open; i++) {
+		free(p->open[i].work.v);
+		free(p->open[i].ranges.v);
+	}
+	free(p->open);
+	free(p->strays.v);
+	free(p->stray_ranges.v);
+	free(p->name_map);
+	groups_done(&p->groups);
+	launches_done(&p->launches);
+	buf_done(&p->record);
+	buf_done(&p->record_head);
+}

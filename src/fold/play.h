@@ -39,6 +39,7 @@ void marks_settle(struct fold *f);
 int play_all(struct player *p, struct error *reterr);
 int play_item(struct player *p, const struct item *it, struct error *reterr); /* stream.c */
 void open_widen(struct player *p, size_t n);
+void player_done(struct player *p); /* its memory, but for that of closing */
 static inline struct open_step *open_at(const struct player *p, uint32_t mark)
 {
 	return &p->open[mark & (p->cap_open - 1)];

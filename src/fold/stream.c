@@ -51,23 +51,9 @@ struct fold_scratch *fold_scratch_new(void)
 
 struct fold_scratch *fold_scratch_free(struct fold_scratch *s)
 {
-	struct closing *c;
-
 	if (!s)
 		return NULL;
-	c = &s->closing;
-	for (struct intervals *const *l =
-		 (struct intervals *const[]){ &c->compute, &c->copy, &c->comm, &c->host, &c->rest,
-					      &c->scratch, &c->of_class, NULL };
-	     *l; l++)
-		free((*l)->v);
-	free(c->busy.v);
-	free(c->around.v);
-	free(c->stands.v);
-	free(c->waits.v);
-	free(c->exposure.v);
-	kernels_done(c);
-	arena_done(&c->arena);
+	closing_done(&s->closing);
 	while (s->n_spare)
 		free(s->spare[--s->n_spare].v);
 	free(s);
@@ -92,23 +78,9 @@ struct fold_stream *fold_stream_new(struct fold_scratch *shared)
 
 struct fold_stream *fold_stream_free(struct fold_stream *s)
 {
-	struct player *p;
-
 	if (!s)
 		return NULL;
-	p = &s->player;
-	for (size_t i = 0; i < p->cap_open; i++) {
-		free(p->open[i].work.v);
-		free(p->open[i].ranges.v);
-	}
-	free(p->open);
-	free(p->strays.v);
-	free(p->stray_ranges.v);
-	free(p->name_map);
-	groups_done(&p->groups);
-	launches_done(&p->launches);
-	buf_done(&p->record);
-	buf_done(&p->record_head);
+	player_done(&s->player); /* closing is the scratch's */
 	fold_free(s->f);
 	rank_stream_done(&s->out);
 	free(s->more.v);

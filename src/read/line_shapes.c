@@ -104,17 +104,15 @@ static void *room(struct line_shapes *s, size_t bytes)
 }
 
 struct line_shape *line_shapes_add(struct line_shapes *s, const char *line, size_t len,
-				   size_t bytes, bool *retforgot)
+				   size_t bytes)
 {
 	uint64_t hash = shape_hash(line, len);
 	struct line_shape *v;
 	uint16_t *slot;
 	char *text;
 
-	if (s->n == SHAPES || s->used + len + bytes + 32 > ARENA_SIZE) {
+	if (s->n == SHAPES || s->used + len + bytes + 32 > ARENA_SIZE)
 		forget(s);
-		*retforgot = true;
-	}
 	slot = slot_of(s, line, len, hash);
 	if (!*slot) {
 		*slot = (uint16_t)s->n++;

@@ -29,10 +29,10 @@ struct line_shapes *line_shapes_free(struct line_shapes *s);
 struct line_shape *line_shapes_find(struct line_shapes *s, const char *line, size_t len);
 /*
  * The line's own from now on, with bytes kept for it, all 0; what was kept of it is gone. Where
- * there was no room all else is gone as well, and *retforgot set.
+ * there was no room all else is gone as well.
  */
 struct line_shape *line_shapes_add(struct line_shapes *s, const char *line, size_t len,
-				   size_t bytes, bool *retforgot);
+				   size_t bytes);
 /* The line at p, if it is of the shape that stood behind the last one noted. */
 struct line_shape *line_shapes_next(struct line_shapes *s, const char *p, const char *end);
 /* It was met. */

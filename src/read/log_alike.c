@@ -105,10 +105,9 @@ static struct line_shape *shape_begin(struct log *g, const char *line, size_t le
 {
 	struct log_alike *a = alike_of(g);
 	struct line_shape *s;
-	bool forgot = false;
 
 	log_progress_settle(g); /* by the shape that may be gone */
-	s = line_shapes_add(a->shapes, line, len, bytes, &forgot);
+	s = line_shapes_add(a->shapes, line, len, bytes);
 	s->kind = (uint8_t)kind;
 	return s;
 }
