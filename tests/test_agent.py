@@ -166,13 +166,17 @@ class Jobs(Agent):
             self.assertEqual((d['verdict'], first['cause'], first['culprits']['ranks']), ('crashed', 'dead-rank', [2]))
             self.assertIn('in the middle of backward of step 15', json.dumps(first))
 
-    def test_a_job_that_hangs_and_is_ended_names_who_never_came(self):
-        p = subprocess.Popen([LOCKSTEP, 'trace', '--quiet', '--out', self.out, '--', LIVE_JOB, 'kind=hang'], env=self.env,
+    def ended_after(self, seconds, *options):
+        """A traced job that is interrupted, with its launcher, as by the keyboard."""
+        p = subprocess.Popen([LOCKSTEP, 'trace', '--quiet', '--out', self.out, '--', LIVE_JOB, *options], env=self.env,
                              start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.processes.append(p)
-        time.sleep(13)
+        time.sleep(seconds)
         os.killpg(p.pid, signal.SIGINT)
         self.assertEqual(p.wait(timeout=60), 130)
+
+    def test_a_job_that_hangs_and_is_ended_names_who_never_came(self):
+        self.ended_after(13, 'kind=hang')
         d = self.verdict()
         first = d['findings'][0]
         self.assertEqual((d['verdict'], first['cause'], first['culprits']['ranks']), ('hung', 'missing-rank', [2]))
@@ -197,12 +201,7 @@ class Jobs(Agent):
         self.assertEqual(self.numbers(), {n: list(range(120)) for n in range(4)})
 
     def test_a_job_that_is_ended_from_outside_has_no_dead_rank(self):
-        p = subprocess.Popen([LOCKSTEP, 'trace', '--quiet', '--out', self.out, '--', LIVE_JOB, 'steps=100000'], env=self.env,
-                             start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.processes.append(p)
-        time.sleep(1.5)
-        os.killpg(p.pid, signal.SIGINT)
-        self.assertEqual(p.wait(timeout=60), 130)
+        self.ended_after(1.5, 'steps=100000')
         self.assertNotIn('dead-rank', [f['cause'] for f in self.verdict()['findings']])
 
     def test_a_traced_job_gives_what_it_gives_alone(self):
