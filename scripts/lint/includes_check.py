@@ -14,7 +14,7 @@ MAY = {
     'judge': {'base', 'model'},
     'show': {'base', 'model'},
     'store': {'base', 'model'},
-    'job': {'base', 'model'},
+    'job': {'base', 'model', 'read'},
     'sim': {'base', 'model'},
     'tracer': set(),
     'agent': {'base', 'model', 'fold', 'store'},

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * preflight.h - the gate before a job: six invariants, each measured on every node, judged at one.
+ *
+ * A node's part is facts (JSON), never a verdict; the judge sees all parts and says of each
+ * invariant what was measured, what the limit is, who is at odds, and what to do. Every probe runs
+ * in a child with a deadline: one that hangs is a finding, not a hang.
+ */
+#pragma once
+#include <jansson.h>
+#include <stdio.h>
+
+#include "job/meet.h"
+
+enum invariant {
+	INVARIANT_BLOCKS,      /* every rank has work for the same number of steps, or is evened */
+	INVARIANT_AGREEMENT,   /* world size, numbering, versions, configuration, code, data */
+	INVARIANT_GPUS,	       /* count, memory, no strangers, no XID, ECC or throttling */
+	INVARIANT_FABRIC,      /* address, port, interfaces, clock skew, NCCL's environment */
+	INVARIANT_STORAGE,     /* checkpoints fit and can be written, /dev/shm, limits */
+	INVARIANT_RECOVERABLE, /* periodic saves, Flight Recorder, watchdog, watcher */
+	INVARIANTS
+};
+const char *invariant_name(enum invariant i); /* "blocks", "agreement", "gpus", .. */
+
+enum strictness { STRICT_REFUSE, STRICT_WARN, STRICT_OFF };
+
+/* What was asked for; strings are the caller's. Unknown numbers are -1, unknown strings NULL. */
+struct preflight_plan {
+	enum strictness strict[INVARIANTS];
+	uint32_t probe_ms; /* deadline of one probe; default 10,000 */
+	int64_t world_size, first_rank, ranks_here;
+	int64_t gpus_here; /* wanted; -1: not asked */
+	/* blocks */
+	const char *const *blocks; /* counts files, shards, folders: src/read/shards.h */
+	size_t n_blocks;
+	int64_t sequence_length, blocks_per_step;
+	bool evened; /* the job evens its steps itself */
+	/* agreement */
+	const char *const *data, *const *config; /* files and folders */
+	size_t n_data, n_config;
+	const char *code;   /* a git work tree */
+	bool hash_data;	    /* whole files, not their first and last MiB */
+	const char *python; /* asked for versions; "python3" */
+	/* fabric */
+	const char *rendezvous; /* host:port of the job's own store */
+	/* storage, recoverable */
+	const char *checkpoints;  /* folder */
+	int64_t checkpoint_bytes; /* of the next one; -1: as the newest */
+	int64_t checkpoints_kept; /* room for so many; default 2 */
+	int64_t save_steps;	  /* between saves; 0: only at the end; -1: not said */
+	int64_t save_seconds;	  /* that one save takes */
+	int64_t watchdog_seconds; /* collective time-out; -1: PyTorch's default by version */
+	bool watched;		  /* a watcher is armed */
+};
+void preflight_plan_init(struct preflight_plan *p);
+
+/* This node's facts; always gives a part, a probe that failed is in it. The caller decrefs. */
+json_t *preflight_part(const struct preflight_plan *p);
+/*
+ * The verdict of all parts, as docs/guard.md describes it: {"verdict": "ready" | "refused" |
+ * "cannot-tell", "checks": [{"invariant", "name", "state": "ok" | "warn" | "refuse" | "unknown",
+ * "measured", "limit", "hosts", "ranks", "remedy"}], ..}. A node that did not come refuses.
+ */
+json_t *preflight_judge(const struct preflight_plan *p, const struct meet_part *parts, size_t n);
+void preflight_print(FILE *out, const json_t *verdict); /* for people, at most 100 columns */
+int preflight_status(const json_t *verdict);		/* 0 ready, 1 refused, 2 cannot tell */
+
+/* All of it: part, meeting, verdict. The verdict, or NULL with detail. */
+json_t *preflight_run(const struct preflight_plan *p, const struct meet_plan *meet,
+		      struct error *reterr);
