@@ -117,6 +117,10 @@ int folder_look_at_dumps(struct sources *s, struct source *v, struct error *rete
 	struct watch_seen seen;
 	int r = look(v, 1, after, &now, reterr);
 
+	if (r == -ENOENT) { /* it is made with the first dump */
+		was->known = true;
+		return 0;
+	}
 	if (r < 0)
 		return r;
 	if (was->known && now.newer) {
