@@ -17,8 +17,10 @@ struct command {
 };
 extern const struct option_spec diagnose_spec, collect_spec, export_spec, explain_spec, sim_spec;
 extern const struct option_spec agent_spec, trace_spec;
+extern const struct option_spec watch_spec;
 int agent_main(int argc, char **argv);
 int trace_main(int argc, char **argv);
+int watch_main(int argc, char **argv);
 int diagnose_main(int argc, char **argv);
 int collect_main(int argc, char **argv);
 int export_main(int argc, char **argv);

@@ -21,8 +21,7 @@ static int64_t mtime_ns(const struct stat *st)
 }
 
 /* Entries of an open folder; those below the first level count for the name `under`. */
-static void walk(int fd, const char *under, unsigned depth, int64_t after_ns,
-		 struct folder_look *l)
+static void walk(int fd, const char *under, unsigned depth, int64_t after_ns, struct folder_look *l)
 {
 	DIR *d = fdopendir(fd);
 	const struct dirent *e;

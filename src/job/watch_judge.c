@@ -82,7 +82,6 @@ static void limits_by_steps(struct look *l)
 	const struct watch *w = l->w;
 	int64_t line = watch_ring_median(&w->line), step = watch_ring_median(&w->step_us) / 1000;
 	int64_t s = MAX(w->limits.suspect_ms, MARGIN * own_pause(w));
-	bool may_save = w->phase == PHASE_SAVE || w->save_begins < LEARNT_LEAST;
 
 	s = MAX(s, (int64_t)(w->limits.steps * (double)step));
 	s = MAX(s, 3 * line);
@@ -98,8 +97,10 @@ static void limits_by_steps(struct look *l)
 		s = MAX(s, w->limits.start_ms / 2);
 	l->suspect = s;
 	l->hung = MAX(w->limits.hung_ms, 2 * s);
-	/* A first save that nobody announces looks like a deadlock. */
-	l->signature = may_save && w->save.n + w->still.n < LEARNT_LEAST ? 2 * s : s;
+	/* A save that nobody announced looks like a deadlock; but who rests in it is always the
+	 * same.
+	 */
+	l->signature = watch_gpus_strangers(w) ? s : 2 * s;
 }
 
 /* By the GPUs alone: for how long nobody works. */

@@ -47,6 +47,7 @@ void sources_done(struct sources *s)
 		for (size_t k = 0; k < v->files.n; k++)
 			follow_done(&v->files.v[k].f);
 		free(v->files.v);
+		buf_done(&v->tail);
 		free(v->header);
 	}
 	free(s->v.v);
@@ -270,6 +271,18 @@ static void header_of_file(struct source *v, const char *path)
 		v->header = header_of(text, (size_t)n);
 }
 
+static void keep_tail(struct source *v, const char *text, size_t len)
+{
+	size_t from = len > SOURCE_TAIL ? len - SOURCE_TAIL : 0, keep = len - from, over;
+
+	over = v->tail.len + keep > SOURCE_TAIL ? v->tail.len + keep - SOURCE_TAIL : 0;
+	if (over) {
+		memmove(v->tail.data, v->tail.data + over, v->tail.len - over);
+		v->tail.len -= over;
+	}
+	buf_put(&v->tail, text + from, keep);
+}
+
 /* Gives text to the reader of its kind; false: it is nothing that this kind should give. */
 static bool give(struct sources *s, struct source *v, const char *text, size_t len)
 {
@@ -284,6 +297,7 @@ static bool give(struct sources *s, struct source *v, const char *text, size_t l
 
 	s->pieces++;
 	if (v->kind == SOURCE_LOG_COMMAND) {
+		keep_tail(v, text, len);
 		watch_read_log(s->w, v->row, &p);
 		return true;
 	}
@@ -585,9 +599,8 @@ static void cursor_from(struct follow *f, const json_t *j)
 	f->ino = (uint64_t)json_integer_value(json_object_get(j, "ino"));
 	f->offset = (uint64_t)MAX(json_integer_value(json_object_get(j, "offset")), 0);
 	f->dropping = json_is_true(json_object_get(j, "dropping"));
-	json_array_foreach (json_object_get(j, "print"), i, v)
-		if (i < FOLLOW_PRINT)
-			f->print[f->n_print++] = (uint8_t)json_integer_value(v);
+	json_array_foreach(json_object_get(j, "print"), i, v) if (i < FOLLOW_PRINT)
+	    f->print[f->n_print++] = (uint8_t)json_integer_value(v);
 }
 
 void sources_from_json(struct sources *s, const json_t *j)
@@ -602,7 +615,8 @@ void sources_from_json(struct sources *s, const json_t *j)
 			const json_t *c;
 			size_t n;
 
-			json_array_foreach (j, n, c) {
+			json_array_foreach(j, n, c)
+			{
 				const char *path = json_string_value(json_object_get(c, "path"));
 
 				if (path && !strcmp(path, v->files.v[k].f.path))

@@ -29,6 +29,7 @@ enum source_kind {
 const char *source_kind_name(enum source_kind k);
 
 #define SOURCE_FILES_MOST   4096u /* of one pattern */
+#define SOURCE_TAIL	    ((size_t)64 << 10)
 #define SOURCE_ENTRIES_MOST 4096u /* of a folder that is looked at: the rest is counted */
 
 struct source_file {
@@ -53,7 +54,8 @@ struct source {
 	struct child child;
 	struct web_call *call;
 	struct sources *all;
-	char *header; /* of a stream: its columns */
+	char *header;	 /* of a stream: its columns */
+	struct buf tail; /* of a command's log: its end */
 	VEC(struct source_file) files;
 	struct source_folder folder;
 };
@@ -62,8 +64,8 @@ struct sources {
 	VEC(struct source) v;
 	struct web *web;
 	int64_t interval_ms, deadline_ms;
-	int64_t now_ms;		 /* of the look under way */
-	int64_t wall_offset_ms;	 /* the calendar's ms less the clock's */
+	int64_t now_ms;		/* of the look under way */
+	int64_t wall_offset_ms; /* the calendar's ms less the clock's */
 	uint64_t looks, cut, pieces;
 };
 
