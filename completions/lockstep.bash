@@ -9,7 +9,7 @@ declare -gA _lockstep_options=(
 	[export]="--help --ranks --step-range --steps"
 	[sim]="--all-reduce --as --dialect --evaluate --fault --format --gpus-per-node --help --interleave --layers --layout --list-faults --micro-batches --out --ranks --restart --ring --seed --step-ms --steps --timeout --timing --trace-steps --without"
 	[trace]="--help --out --quiet"
-	[watch]="--alert-command --band --blind --checkpoints --collect-command --config --deadline --dumps --endpoint --escalate --evidence --evidence-limit --floor --gpu-command --gpu-log --heartbeat --heartbeat-every --help --hung --interval --job --json --least --log --log-command --metrics --once --replay --save-every --slow --start --state --state-command --suspect --suspect-steps --template --until-end --webhook"
+	[watch]="--alert-command --band --blind --ca-file --checkpoints --collect-command --config --deadline --dumps --endpoint --escalate --evidence --evidence-limit --floor --gpu-command --gpu-log --heartbeat --heartbeat-every --heartbeat-template --help --hung --interval --job --json --least --log --log-command --metrics --once --replay --save-every --slow --start --state --state-command --suspect --suspect-steps --template --token-file --until-end --webhook"
 )
 
 _lockstep() {
