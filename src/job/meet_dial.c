@@ -72,8 +72,9 @@ static int connect_to(struct meeting *m, const struct target_at *t, char why[MEE
 	}
 	if (!wrong)
 		return fd;
-	snprintf(why, MEET_WHY_MOST, "%s",
-		 wrong == ECONNREFUSED ? "nobody listens there" : strerror(wrong));
+	if (meet_now_ms() < m->until_ms) /* else it says no more than that */
+		snprintf(why, MEET_WHY_MOST, "%s",
+			 wrong == ECONNREFUSED ? "nobody listens there" : strerror(wrong));
 	close(fd);
 	return -1;
 }
@@ -169,7 +170,8 @@ int dial_once(struct meeting *m, const struct target *t, struct calls *k, struct
 			caller_done(&c);
 			return 0;
 		}
-		learn(k, &c);
+		if (meet_now_ms() < m->until_ms || c.judge[0])
+			learn(k, &c);
 		caller_done(&c);
 	}
 	return -EAGAIN;
