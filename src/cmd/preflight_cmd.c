@@ -11,10 +11,10 @@
 struct preflight_args {
 	struct option_texts strict, limit, blocks, config, data;
 	const char *only, *skip, *code, *python, *rendezvous, *checkpoints, *checkpoint_size;
-	const char *folder, *address, *secret, *job, *name, *names;
+	const char *folder, *address, *secret, *job, *name, *names, *length_field;
 	int64_t blocks_per_step, sequence_length, world_size, first_rank, ranks, gpus, kept;
 	int64_t save_steps, save_minutes, save_seconds, step_ms, watchdog, node, nodes, wait, probe;
-	bool json, evened, keep_last, hash_data, watched;
+	bool json, strided, evened, keep_last, hash_data, watched;
 };
 #define AT(field) offsetof(struct preflight_args, field)
 
@@ -32,6 +32,9 @@ static const struct option_row preflight_rows[] = {
 	  "blocks that one rank uses up in a step, accumulation included" },
 	{ "sequence-length", 0, OPTION_NUMBER, AT(sequence_length), "N",
 	  "tokens of a block that records are packed into" },
+	{ "length-field", 0, OPTION_TEXT, AT(length_field), "NAME",
+	  "field of a record that tells its tokens" },
+	{ "strided", 0, OPTION_FLAG, AT(strided), NULL, "shards go to the ranks in turn" },
 	{ "keep-last", 0, OPTION_FLAG, AT(keep_last), NULL, "a partial last step is run" },
 	{ "evened", 0, OPTION_FLAG, AT(evened), NULL, "the job evens its steps itself" },
 	{ "world-size", 'w', OPTION_NUMBER, AT(world_size), "N", "ranks of the job" },
@@ -161,6 +164,8 @@ static int fill_plan(const struct preflight_args *a, struct preflight_plan *p, c
 	p->first_rank = a->first_rank;
 	p->ranks_here = a->ranks;
 	p->gpus_here = a->gpus;
+	p->length_field = a->length_field;
+	p->strided = a->strided;
 	p->evened = a->evened;
 	p->keep_last = a->keep_last;
 	p->hash_data = a->hash_data;
@@ -227,6 +232,8 @@ static int fill_meeting(const struct preflight_args *a, struct meet_plan *m, str
 static int settle_meeting(const struct preflight_args *a, struct preflight_plan *p,
 			  struct meet_plan *m, struct error *reterr)
 {
+	bool alone = !m->folder && !m->address;
+
 	preflight_plan_environment(p, m);
 	if (!m->nodes)
 		m->nodes = 1;
@@ -235,8 +242,11 @@ static int settle_meeting(const struct preflight_args *a, struct preflight_plan 
 				 "%u nodes need a place to meet: --meet-folder DIR, or --meet "
 				 "HOST:PORT with --secret-file FILE",
 				 m->nodes);
-	if (!m->folder && !m->address)
-		m->node = 0, m->nodes = 1;
+	if (alone) {
+		m->node = 0;
+		m->nodes = 1;
+		p->first_rank = a->first_rank;
+	}
 	return 0;
 }
 

@@ -60,8 +60,10 @@ struct preflight_plan {
 	const char *const *blocks; /* counts files, shards, folders: src/read/shards.h */
 	size_t n_blocks;
 	int64_t sequence_length, blocks_per_step;
-	bool evened;	/* the job evens its steps itself */
-	bool keep_last; /* a partial last step is run */
+	const char *length_field; /* of a record; NULL */
+	bool strided;		  /* shards are dealt to ranks in turn */
+	bool evened;		  /* the job evens its steps itself */
+	bool keep_last;		  /* a partial last step is run */
 	/* agreement */
 	const char *const *data, *const *config; /* files and folders */
 	size_t n_data, n_config;

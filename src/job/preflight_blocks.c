@@ -85,7 +85,16 @@ static int put_digest(json_t *facts, const struct block_counts *c, struct error 
 
 int facts_of_blocks(const struct preflight_plan *p, json_t **ret, struct error *reterr)
 {
-	struct block_options options = { p->sequence_length, p->world_size };
+	bool of_many = p->first_rank >= 0 && p->ranks_here > 0;
+	struct block_options options = {
+		.sequence_length = p->sequence_length,
+		.world_size = p->world_size,
+		.deal = p->strided ? DEAL_STRIDED : DEAL_CONTIGUOUS,
+		.length_field = p->length_field,
+		.partial = of_many,
+		.first_rank = of_many ? p->first_rank : 0,
+		.ranks_here = of_many ? p->ranks_here : 0,
+	};
 	struct block_counts c = { 0 };
 	json_t *facts = json_object(), *remarks = json_array();
 	int r = 0;

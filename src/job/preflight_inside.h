@@ -17,6 +17,29 @@
 typedef int (*preflight_facts_fn)(const struct preflight_plan *p, json_t **ret,
 				  struct error *reterr);
 int facts_of_blocks(const struct preflight_plan *p, json_t **ret, struct error *reterr);
+int facts_of_environment(const struct preflight_plan *p, json_t **ret, struct error *reterr);
+int facts_of_versions(const struct preflight_plan *p, json_t **ret, struct error *reterr);
+int facts_of_code(const struct preflight_plan *p, json_t **ret, struct error *reterr);
+int facts_of_config(const struct preflight_plan *p, json_t **ret, struct error *reterr);
+int facts_of_data(const struct preflight_plan *p, json_t **ret, struct error *reterr);
+
+/* What must be alike on all nodes: facts {"items": {GROUP: {KEY: text}}}; the group, made if need
+   be. */
+json_t *facts_group(json_t *facts, const char *group);
+/* The files below paths as items: by file, or by folder where they are many. times: when they were
+   changed, NULL: does not matter. */
+void facts_of_files(const char *const *paths, size_t n, bool whole, json_t *items, json_t *times);
+/* Keys and values of a configuration's text as items "FILE: KEY"; the text is cut up. */
+void facts_of_config_text(const char *file, char *text, size_t len, json_t *items);
+/* "0123456789abcdef" of bytes; "?" without libcrypto. */
+void short_digest(const void *p, size_t len, char ret[17]);
+/* The value of a variable or key as it may be told: a digest if its name is like a secret's. */
+json_t *told_value(const char *name, const char *value);
+/* What a command prints, at most max bytes; NULL: it is not there or failed (reterr). It dies with
+   the probe. */
+char *command_text(char *const argv[], size_t max, struct error *reterr);
+/* A whole file of at most max bytes, not below preflight_root(); NULL and errno (EFBIG). */
+char *file_whole(const char *path, size_t max, size_t *ret_len);
 
 /* The text of a small file below preflight_root() without its last line end; NULL and errno. */
 char *system_text(const char *path, size_t max);
@@ -59,6 +82,21 @@ const char *fact_text(const json_t *facts, const char *key); /* NULL */
 bool fact_true(const json_t *facts, const char *key);
 
 void rules_of_blocks(struct judging *j);
+void rules_of_agreement(struct judging *j);
+
+/*
+ * All nodes must give the same text for each key of a group, else the odd ones out are named with
+ * the key: those whose value is not the most frequent one, or all where no value is.
+ */
+struct same_rule {
+	enum invariant invariant;
+	const char *probe, *group;
+	const char *name; /* of the check */
+	enum check_state state;
+	bool lack_is_unknown; /* a key that a node lacks is no difference */
+	const char *limit, *remedy;
+};
+void rule_of_same(struct judging *j, const struct same_rule *rule);
 
 /* 1234567 as "1,234,567", in one of a few static buffers. */
 const char *thousands(int64_t v);

@@ -17,6 +17,7 @@ static const struct {
 	void (*rules)(struct judging *j);
 } rule_rows[] = {
 	{ INVARIANT_BLOCKS, rules_of_blocks },
+	{ INVARIANT_AGREEMENT, rules_of_agreement },
 };
 
 const char *check_state_name(enum check_state s)

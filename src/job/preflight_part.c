@@ -25,54 +25,17 @@ struct probe_row {
 };
 static const struct probe_row probe_rows[] = {
 	{ "blocks", INVARIANT_BLOCKS, facts_of_blocks, COUNTING },
+	{ "environment", INVARIANT_AGREEMENT, facts_of_environment, 1 },
+	{ "versions", INVARIANT_AGREEMENT, facts_of_versions, 1 },
+	{ "code", INVARIANT_AGREEMENT, facts_of_code, 1 },
+	{ "config", INVARIANT_AGREEMENT, facts_of_config, 1 },
+	{ "data", INVARIANT_AGREEMENT, facts_of_data, COUNTING },
 };
 
 struct asked {
 	const struct probe_row *row;
 	const struct preflight_plan *plan;
 };
-
-char *system_text(const char *path, size_t max)
-{
-	_cleanup_free_ char *full = xasprintf("%s%s", preflight_root(), path);
-	_cleanup_close_ int fd = open(full, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	char *text;
-	size_t len = 0;
-	ssize_t n;
-
-	if (fd < 0)
-		return NULL;
-	text = xmalloc(max + 1);
-	while (len < max && (n = read(fd, text + len, max - len)) != 0) {
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0) {
-			free(text);
-			return NULL;
-		}
-		len += (size_t)n;
-	}
-	while (len && text[len - 1] == '\n')
-		len--;
-	text[len] = 0;
-	return text;
-}
-
-json_t *fact_string(const char *s)
-{
-	json_t *j = json_string(s);
-	char *copy;
-
-	if (j)
-		return j;
-	copy = xstrdup(s);
-	for (char *p = copy; *p; p++)
-		if ((unsigned char)*p >= 0x80)
-			*p = '?';
-	j = json_string(copy);
-	free(copy);
-	return j;
-}
 
 /* In the child. */
 static int ask(void *user, int fd, struct error *why)
