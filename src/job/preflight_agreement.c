@@ -134,6 +134,9 @@ static void rule_of_world(struct judging *j)
 
 void rules_of_agreement(struct judging *j)
 {
+	if (j->n == 1 && !check_trouble(j, INVARIANT_AGREEMENT))
+		check_put(j, INVARIANT_AGREEMENT, "alone", CHECK_OK,
+			  xstrdup("one node: there is nothing to compare it with"), NULL, NULL);
 	rule_of_world(j);
 	rule_of_ranks(j);
 	for (size_t i = 0; i < ARRAY_SIZE(same_rules); i++)

@@ -21,6 +21,10 @@ int facts_of_environment(const struct preflight_plan *p, json_t **ret, struct er
 int facts_of_versions(const struct preflight_plan *p, json_t **ret, struct error *reterr);
 int facts_of_code(const struct preflight_plan *p, json_t **ret, struct error *reterr);
 int facts_of_config(const struct preflight_plan *p, json_t **ret, struct error *reterr);
+int facts_of_gpus(const struct preflight_plan *p, json_t **ret, struct error *reterr);
+int facts_of_fabric(const struct preflight_plan *p, json_t **ret, struct error *reterr);
+int facts_of_storage(const struct preflight_plan *p, json_t **ret, struct error *reterr);
+int facts_of_recoverable(const struct preflight_plan *p, json_t **ret, struct error *reterr);
 int facts_of_data(const struct preflight_plan *p, json_t **ret, struct error *reterr);
 
 /* What must be alike on all nodes: facts {"items": {GROUP: {KEY: text}}}; the group, made if need
@@ -83,6 +87,21 @@ bool fact_true(const json_t *facts, const char *key);
 
 void rules_of_blocks(struct judging *j);
 void rules_of_agreement(struct judging *j);
+void rules_of_gpus(struct judging *j);
+void rules_of_fabric(struct judging *j);
+void rules_of_storage(struct judging *j);
+void rules_of_recoverable(struct judging *j);
+
+/* What several nodes are at fault for in the same way becomes one check. */
+struct gathered {
+	struct buf words;
+	size_t n; /* phrases */
+	VEC(const struct preflight_node *) nodes;
+};
+void gather(struct gathered *g, const struct preflight_node *node, char *phrase); /* freed */
+/* Puts it, or with nothing gathered an OK check of the text `well` (freed; NULL: no check). */
+void gathered_put(struct judging *j, struct gathered *g, enum invariant i, const char *name,
+		  enum check_state state, char *well, const char *limit, const char *remedy);
 
 /*
  * All nodes must give the same text for each key of a group, else the odd ones out are named with

@@ -18,6 +18,8 @@ static const struct {
 } rule_rows[] = {
 	{ INVARIANT_BLOCKS, rules_of_blocks },
 	{ INVARIANT_AGREEMENT, rules_of_agreement },
+	{ INVARIANT_GPUS, rules_of_gpus },
+	{ INVARIANT_FABRIC, rules_of_fabric },
 };
 
 const char *check_state_name(enum check_state s)

@@ -30,6 +30,8 @@ static const struct probe_row probe_rows[] = {
 	{ "code", INVARIANT_AGREEMENT, facts_of_code, 1 },
 	{ "config", INVARIANT_AGREEMENT, facts_of_config, 1 },
 	{ "data", INVARIANT_AGREEMENT, facts_of_data, COUNTING },
+	{ "gpus", INVARIANT_GPUS, facts_of_gpus, 1 },
+	{ "fabric", INVARIANT_FABRIC, facts_of_fabric, 1 },
 };
 
 struct asked {
