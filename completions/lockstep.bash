@@ -5,6 +5,7 @@ declare -gA _lockstep_options=(
 	[agent]="--age --help --keep --listen --once --out --rings --size --while-traced"
 	[collect]="--help --out --redact"
 	[diagnose]="--all-ranks --events --help --json --layout --min-impact --ranks --step-range --steps"
+	[even]="--blocks-per-step --deal --drop-last --help --how --json --keep-last --length-field --sequence-length --world-size"
 	[explain]="--help"
 	[export]="--help --ranks --step-range --steps"
 	[sim]="--all-reduce --as --dialect --evaluate --fault --format --gpus-per-node --help --interleave --layers --layout --list-faults --micro-batches --out --ranks --restart --ring --seed --step-ms --steps --timeout --timing --trace-steps --without"
