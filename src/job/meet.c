@@ -199,7 +199,9 @@ int meet(const struct meet_plan *plan, const void *part, size_t part_len, meet_j
 	if (r >= 0 && plan->secret_file)
 		r = meet_secret_read(plan->secret_file, &m.secret, &m.secret_len, reterr);
 	if (r >= 0)
-		r = error_set(reterr, -ENOTSUP, "several nodes cannot meet yet");
+		r = plan->folder      ? meet_folder(&m, ret_verdict, reterr)
+		    : plan->node == 0 ? meet_listen(&m, ret_verdict, reterr)
+				      : meet_dial(&m, ret_verdict, reterr);
 	if (m.secret)
 		explicit_bzero(m.secret, m.secret_len);
 	free(m.secret);
