@@ -18,7 +18,9 @@ struct command {
 extern const struct option_spec diagnose_spec, collect_spec, export_spec, explain_spec, sim_spec;
 extern const struct option_spec agent_spec, trace_spec;
 extern const struct option_spec even_spec;
+extern const struct option_spec preflight_spec;
 int even_main(int argc, char **argv);
+int preflight_main(int argc, char **argv);
 int agent_main(int argc, char **argv);
 int trace_main(int argc, char **argv);
 int diagnose_main(int argc, char **argv);

@@ -13,6 +13,7 @@ static const struct command commands[] = {
 	{ &export_spec, export_main },	   { &explain_spec, explain_main },
 	{ &sim_spec, sim_main },	   { &trace_spec, trace_main },
 	{ &agent_spec, agent_main },	   { &even_spec, even_main },
+	{ &preflight_spec, preflight_main },
 };
 
 void complain(const char *format, ...)
