@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The deadlock at the end of an epoch, for real: a small training job whose ranks have different numbers of blocks.
 
-    torchrun --nproc-per-node 4 examples/epoch-end-deadlock/train.py --out DIR [--counts FILE] [--even] [--api fsdp1]
+    torchrun --nproc-per-node 4 examples/epoch-end-deadlock/train.py --out DIR [--counts FILE] [--evened] [--api fsdp1]
 
 Each rank trains on its own packed blocks, so many a step; a rank that runs out leaves its loop and waits in the barrier
-before the epoch's checkpoint, while the others wait for it in the model's collectives. With --even the same data ends.
+before the epoch's checkpoint, while the others wait for it in the model's collectives. With --evened the same data ends.
 
 A counts file has the columns rank,blocks, or one number a line. Without one, ranks get --blocks less up to --spread of
 it, drawn by --seed; --write-counts FILE writes them so and ends (that needs neither torch nor torchrun).
@@ -35,7 +35,7 @@ def arguments():
     data = p.add_argument_group('data')
     data.add_argument('--counts', help='blocks of each rank')
     data.add_argument('--blocks', type=int, default=800, help='of a rank, without a counts file')
-    data.add_argument('--spread', type=float, default=.01, help='a rank has up to this share less')
+    data.add_argument('--spread', type=float, default=.02, help='a rank has up to this share less')
     data.add_argument('--seed', type=int, default=0)
     data.add_argument('--write-counts', metavar='FILE')
     data.add_argument('--ranks', type=int, default=4, help='for --write-counts')
@@ -48,8 +48,9 @@ def arguments():
     job.add_argument('--accumulate', type=int, default=1, metavar='N', help='micro-batches of a step')
     job.add_argument('--epochs', type=int, default=1)
     job.add_argument('--step-ms', type=float, default=0, help='each step takes at least so long')
-    job.add_argument('--even', nargs='?', const='drop', choices=('drop', 'pad', 'repeat', 'raise'), help='lockstep.even')
-    job.add_argument('--even-resumed', action='store_true', help='as --even, if it goes on from a checkpoint')
+    # torchrun takes "--even" for its own "--event-log-handler"
+    job.add_argument('--evened', '--even', nargs='?', const='drop', choices=('drop', 'pad', 'repeat', 'raise'), help='lockstep.even')
+    job.add_argument('--even-resumed', action='store_true', help='as --evened, if it goes on from a checkpoint')
     save = p.add_argument_group('checkpoints')
     save.add_argument('--save-steps', type=int, default=0)
     save.add_argument('--save-minutes', type=float, default=0)
@@ -95,7 +96,8 @@ def make_loader(args, rank, n):
         def __getitem__(self, i):
             if i >= n:
                 raise IndexError(i)
-            return torch.randint(0, WORDS, (LENGTH,), generator=torch.Generator().manual_seed(rank * 1000003 + i))
+            start, stride = (rank * 1000003 + i) * 2654435761 % WORDS, 1 + i % 2
+            return (start + stride * torch.arange(LENGTH)) % WORDS
 
     class Stream(torch.utils.data.IterableDataset):
         def __iter__(self):
@@ -213,8 +215,8 @@ class Job:
         self.blocks = blocks_of(args, self.rank, self.ranks)
         print(f'[rank{self.rank}]: rank {self.rank} of {self.ranks}, pid {os.getpid()}, {self.blocks} blocks', flush=True)
         self.loader = make_loader(args, self.rank, self.blocks)
-        if args.even or (args.even_resumed and args.resume):
-            self.loader = lockstep.even(self.loader, how=args.even or 'drop', accumulate=args.accumulate)
+        if args.evened or (args.even_resumed and args.resume):
+            self.loader = lockstep.even(self.loader, how=args.evened or 'drop', accumulate=args.accumulate)
         self.work = (Pipeline if args.api == 'pipeline' else Whole)(args, dist)
         self.save_now = lockstep.every(args.save_steps, args.save_minutes) if args.save_steps or args.save_minutes else None
         self.step = self.epoch = self.batches = 0     # batches: of this epoch
