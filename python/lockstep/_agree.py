@@ -95,7 +95,10 @@ class Agreement:
             work.wait(self.timedelta(seconds=seconds))
         else:
             work.wait()
-        numbers = numbers.tolist()
+        return self.checked(numbers.tolist(), n)
+
+    @staticmethod
+    def checked(numbers, n):
         if numbers[0] != -numbers[1]:
             raise OutOfStep(f'lockstep: the ranks are not at the same place ({numbers[0]} and {-numbers[1]}): '
                             'one of them left a loop early, or went another way')

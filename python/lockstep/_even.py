@@ -46,6 +46,7 @@ class Even:
         self.epoch, self.taken, self.weight, self.ends = 0, 0, 1., None
         self.dropped = self.padded = self.repeated = 0
         self._agreed = self._length = self._resume = self._snapshot = self._source = None
+        self._lost = None
         self._began = self._told = False    # an epoch has begun; set_epoch() was called
         self._turn = 0          # epochs begun in this process: the same on all ranks
         if _agree.distributed() is not None:
@@ -123,6 +124,8 @@ class Even:
                 self._length = self._agree_on_length()
 
     def _begin(self):
+        if self._lost:
+            raise self._lost
         resumed, self._resume = self._resume or {'taken': 0}, None
         if self._began:
             self.epoch += 1     # the one before is over, or was left
@@ -225,33 +228,34 @@ class Even:
 
     # --- streams ---
 
-    def _group(self):
-        """The own batches of the next optimizer step; and a vote on them, on its way."""
+    def _group(self, want):
+        """The own batches of the next optimizer step, which has so many; and a vote on them, on its way."""
         if keeps_state(self.loader) and (self._next_snapshot is None or self._votes_sent % SNAPSHOT == 0):
             self._next_snapshot = self.loader.state_dict(), self._fetched, self._source.spent
         group = []
-        while len(group) < self.accumulate and (got := self._source.own()) is not None:
+        while len(group) < want and (got := self._source.own()) is not None:
             group.append(got)
-        self._fetched += self.accumulate
+        self._fetched += want
         self._votes_sent += 1
-        able = len(group) == self.accumulate or self._source.can_fill()
+        able = len(group) == want or self._source.can_fill()
         return group, self._ask(self._tag(STREAM, self._votes_sent), len(group), able)
 
     def _votes(self):
         """Fetch the next step's batches and say whether they are there, then run this step's."""
         self._agree_on_length()
         self._votes_sent, self._fetched, self._next_snapshot = 0, self.taken, self._snapshot
-        group, vote = self._group()
+        want = self.accumulate - self.taken % self.accumulate
+        group, vote = self._group(want)
         try:
             more = True
             while more:
                 sent, vote = vote, None
                 least, most = self._answer(sent)
                 give = most if self.how in ('pad', 'repeat') else least if least == most else 0
-                more = give == self.accumulate
+                more, want = give == want, self.accumulate
                 this, self._snapshot = group, self._next_snapshot
                 if more:
-                    group, vote = self._group()
+                    group, vote = self._group(want)
                 for i in range(give):
                     yield self._give(this[i]) if i < len(this) else self._give_filler()
             self.dropped = max(len(this) - give, 0)
@@ -263,6 +267,8 @@ class Even:
         """The loop was left: all that have come so far have voted, so this ends, unless one of them is no more."""
         try:
             self._agreed.result(vote, LEAVE_S)
+        except _agree.OutOfStep as e:
+            self._lost = e      # raised where the ranks next meet
         except RuntimeError:
             pass
 

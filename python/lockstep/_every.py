@@ -66,12 +66,12 @@ class Every:
         """[the next step is to save, in how many steps to ask again]; rank 0's is the least."""
         if self._agreed.rank:
             return [2, 1 << 40]
-        now = self.clock()
-        step_s = (now - self._began) / max(self.calls - self._first, 1)
+        now, steps = self.clock(), self.calls - self._first
+        step_s = (now - self._began) / max(steps, 1)
         left = self.seconds - (now - self._saved_at)
         if left <= step_s:
             return [1, 1]
-        return [0, max(int(min(left / 2, ASK_S) / max(step_s, 1e-6)), 1)]
+        return [0, max(min(int(min(left / 2, ASK_S) / max(step_s, 1e-6)), steps), 1)]
 
     def trainer(self):
         """A TrainerCallback of transformers that has Trainer save."""
