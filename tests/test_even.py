@@ -224,7 +224,7 @@ class Even(Ranks):
     def test_what_it_dropped_is_counted_and_told_once(self):
         for kind in self.each_kind():
             def program(rank):
-                loader = lockstep.even(kind(rank, [6, 5, 8][rank]), accumulate=2)
+                loader = lockstep.even(kind(rank, [6, 5, 8][rank]), accumulate=2, ahead=1)
                 list(loader)
                 return loader.dropped, loader.ends[0], loader.ends[2]
             with self.assertLogs('lockstep', 'WARNING') as logs:
@@ -249,13 +249,16 @@ class Even(Ranks):
         self.all_raise(ranks(lambda r: lockstep.even(Sized(r, 9), accumulate=r + 1), 2), lockstep.Uneven, 'ranks differ')
 
     def test_ranks_that_met_at_different_places_are_told_so(self):
-        def program(rank):
-            loader = lockstep.even(Stream(rank, 9))
-            for i, _ in enumerate(loader):
-                if i == [3, 4][rank]:
-                    break
-            list(loader)
-        self.assertEqual([type(e) for e in ranks(program, 2)], [lockstep.OutOfStep] * 2)
+        for kind, left in itertools.product(self.each_kind(), ([3, 4], [0, 9], [20, 40])):
+            def program(rank):
+                loader = lockstep.even(kind(rank, 60))
+                loader.set_epoch(0)
+                for i, _ in enumerate(loader):
+                    if i == left[rank]:
+                        break
+                loader.set_epoch(1)
+                list(loader)
+            self.assertEqual([type(e) for e in ranks(program, 2)], [lockstep.OutOfStep] * 2)
 
     def test_a_loop_that_all_leave_at_once_can_be_begun_again(self):
         for kind in self.each_kind():

@@ -7,7 +7,7 @@ that out instead of taking each other's numbers.
 """
 import sys
 
-SLOTS = 9       # integers of a message
+SLOTS = 11       # integers of a message
 RANK_BITS = 24
 MOST = 1 << (62 - RANK_BITS)
 

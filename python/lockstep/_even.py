@@ -8,13 +8,15 @@ a step ahead, while the step before it runs. They agree over a Gloo group of the
 Where the ranks' loaders are even already nothing is cut: the loop sees what it would have seen.
 """
 import logging
+import time
 
 from lockstep import _agree
-from lockstep._even_source import Source, keeps_state, length
+from lockstep._even_source import Source, Window, keeps_state, length
 
 HOWS = ('drop', 'pad', 'repeat', 'raise')
 SIZED, STREAM = 1, 2    # matters of messages; see _tag()
 SNAPSHOT = 16           # a stream that keeps state is asked for it at each so manieth step
+VOTE_S = .4             # where so much time passes between votes of a stream, their cost is lost in it
 LEAVE_S = 5             # at most so long is waited for a vote when a loop is left
 log = logging.getLogger('lockstep')
 
@@ -35,18 +37,18 @@ class Even:
                 of the step at which they parted
     """
 
-    def __init__(self, loader, how='drop', accumulate=1, group=None, pad=None, stream=None, timeout=None):
+    def __init__(self, loader, how='drop', accumulate=1, group=None, pad=None, stream=None, timeout=None, ahead=32):
         if how not in HOWS:
             raise ValueError(f'lockstep.even: how is one of {", ".join(HOWS)}, not {how!r}')
         if int(accumulate) < 1:
             raise ValueError('lockstep.even: accumulate is the number of batches of one optimizer step, 1 or more')
         self.loader, self.how, self.accumulate, self.pad = loader, how, int(accumulate), pad
-        self.group, self.timeout = group, timeout
+        self.group, self.timeout, self.ahead = group, timeout, max(int(ahead), 1)
         self.stream = length(loader) is None if stream is None else bool(stream)
         self.epoch, self.taken, self.weight, self.ends = 0, 0, 1., None
         self.dropped = self.padded = self.repeated = 0
-        self._agreed = self._length = self._resume = self._snapshot = self._source = None
-        self._lost = None
+        self._agreed = self._length = self._resume = self._snapshot = self._source = self._voted_at = None
+        self._lost, self._left = None, 0    # what is wrong with the loop before; batches that it had
         self._began = self._told = False    # an epoch has begun; set_epoch() was called
         self._turn = 0          # epochs begun in this process: the same on all ranks
         if _agree.distributed() is not None:
@@ -104,12 +106,10 @@ class Even:
     def __iter__(self):
         self._meet()
         self._begin()
-        if self._agreed.size <= 1:
-            yield from self._alone()
-        elif self.stream:
-            yield from self._votes()
-        else:
-            yield from self._steps()
+        try:
+            yield from self._alone() if self._agreed.size <= 1 else self._votes() if self.stream else self._steps()
+        finally:
+            self._left = self.taken
         if self._agreed.rank == 0 and self.ends and self.ends[1] != self.ends[3]:
             log.warning('%s', self._says())
 
@@ -183,24 +183,26 @@ class Even:
 
     def _answer(self, posted):
         low, high, able, *more = self._agreed.result(posted)
-        if more:
+        if len(more) > 1:
             self._same_on_all(*more)
         least, first, most, last = _agree.of_extremes(low, high)
         if least != most:
             self.ends = first, least, last, most
-        self._raise_if_told(least, most)
         if least != most and not able:
             raise Uneven(f'lockstep.even: epoch {self.epoch}: rank {first} ends before rank {last}, and a short rank has nothing to fill '
                          f'up with (how={self.how!r})')
-        return least, most
+        return least, most, more[0]
 
     @staticmethod
-    def _same_on_all(least_set, most_set, least_taken, most_taken):
+    def _same_on_all(least_set, most_set, least_taken, most_taken, least_left, most_left):
         if least_set != -most_set:
             raise Uneven('lockstep.even: ranks differ in how=, in accumulate=, or in whether their loaders know their length (stream=True '
                          'takes all of them for unsized)')
         if least_taken != -most_taken:
             raise Uneven(f'lockstep.even: ranks go on from different batches of the epoch: {least_taken} to {-most_taken}')
+        if least_left != -most_left:
+            raise _agree.OutOfStep(f'lockstep.even: ranks left the loop before at different batches, {least_left} to {-most_left}: one of them '
+                                   'left it by itself')
 
     # --- loaders that know their length ---
 
@@ -209,10 +211,12 @@ class Even:
         mine = 0 if self.stream else len(self.loader)
         able = mine > 0 or (self.how == 'pad' and self.pad is not None)
         settings = self.accumulate * 8 + HOWS.index(self.how) * 2 + self.stream
-        posted = self._ask(self._tag(SIZED), mine, able, [settings, -settings, self.taken, -self.taken])
-        least, most = self._answer(posted)
+        posted = self._ask(self._tag(SIZED), mine, able, [settings, -settings, self.taken, -self.taken, self._left,
+                                                             -self._left])
+        least, most, _ = self._answer(posted)
         if self.stream:
             return None
+        self._raise_if_told(least, most)
         stop = least if least == most else least - least % self.accumulate if self.how == 'drop' else most
         self.dropped = max(mine - stop, 0)
         return stop
@@ -228,40 +232,56 @@ class Even:
 
     # --- streams ---
 
-    def _group(self, want):
-        """The own batches of the next optimizer step, which has so many; and a vote on them, on its way."""
-        if keeps_state(self.loader) and (self._next_snapshot is None or self._votes_sent % SNAPSHOT == 0):
-            self._next_snapshot = self.loader.state_dict(), self._fetched, self._source.spent
-        group = []
-        while len(group) < want and (got := self._source.own()) is not None:
-            group.append(got)
-        self._fetched += want
-        self._votes_sent += 1
-        able = len(group) == want or self._source.can_fill()
-        return group, self._ask(self._tag(STREAM, self._votes_sent), len(group), able)
-
     def _votes(self):
-        """Fetch the next step's batches and say whether they are there, then run this step's."""
+        """Windows of optimizer steps: while one is run the next is fetched, a share before each step, and voted on before
+        the last. So a vote has a step's time to come in, and where steps are short one does for several of them."""
         self._agree_on_length()
-        self._votes_sent, self._fetched, self._next_snapshot = 0, self.taken, self._snapshot
-        want = self.accumulate - self.taken % self.accumulate
-        group, vote = self._group(want)
+        window = self._window(self.taken, self.accumulate - self.taken % self.accumulate, self._snapshot)
+        self._source.fetch(window, 1)
+        self._voted_at = None
+        vote = self._vote(window, 0)
         try:
-            more = True
-            while more:
+            while vote is not None:
                 sent, vote = vote, None
-                least, most = self._answer(sent)
-                give = most if self.how in ('pad', 'repeat') else least if least == most else 0
-                more, want = give == want, self.accumulate
-                this, self._snapshot = group, self._next_snapshot
-                if more:
-                    group, vote = self._group(want)
-                for i in range(give):
-                    yield self._give(this[i]) if i < len(this) else self._give_filler()
-            self.dropped = max(len(this) - give, 0)
+                least, most, ahead = self._answer(sent)
+                this, window, self._snapshot = window, None, window.snapshot
+                give = self._share(least, most)
+                if give == this.want:
+                    window = self._window(this.begin + this.want, ahead * self.accumulate, self._snapshot)
+                steps = range(0, give, self.accumulate)
+                for done, begin in enumerate(steps, 1):
+                    if window:
+                        self._source.fetch(window, done / len(steps))
+                        vote = self._vote(window, done) if done == len(steps) else None
+                    for i in range(begin, min(begin + self.accumulate, give)):
+                        yield self._give(this.batches[i]) if i < len(this.batches) else self._give_filler()
+            self.dropped = max(len(this.batches) - give, 0)
+            self._raise_if_told(least, most)
         finally:
             if vote is not None:
                 self._drop(vote)
+
+    def _window(self, begin, want, snapshot):
+        if keeps_state(self.loader) and (snapshot is None or begin - snapshot[1] >= SNAPSHOT * self.accumulate):
+            snapshot = self.loader.state_dict(), begin, self._source.spent
+        return Window(begin, want, snapshot)
+
+    def _vote(self, window, steps):
+        """On its way: how much of the window this rank has, and how many steps it would have the next one be. steps: since
+        the last vote."""
+        now, before = time.monotonic(), self._voted_at
+        self._voted_at = now
+        ahead = 1
+        if steps and before is not None:
+            ahead = max(1, min(self.ahead, 2 * steps, int(VOTE_S * steps / max(now - before, 1e-6))))
+        able = len(window.batches) == window.want or self._source.can_fill()
+        return self._ask(self._tag(STREAM, window.begin), len(window.batches), able, [ahead])
+
+    def _share(self, least, most):
+        """How much of a window is run."""
+        if self.how in ('pad', 'repeat'):
+            return most
+        return least if least == most else least - least % self.accumulate
 
     def _drop(self, vote):
         """The loop was left: all that have come so far have voted, so this ends, unless one of them is no more."""
@@ -287,7 +307,7 @@ class Even:
         return f'lockstep.even: epoch {self.epoch}: {who}; {did}'
 
 
-def even(loader, how='drop', accumulate=1, group=None, pad=None, stream=None, timeout=None):
+def even(loader, how='drop', accumulate=1, group=None, pad=None, stream=None, timeout=None, ahead=32):
     """The loader, and every rank stops at the same step. All ranks of the group call it, and loop over it, alike.
 
     how         'drop': all stop where the first ends. 'pad': short ranks fill up with pad (a batch, or a function of the
@@ -297,7 +317,9 @@ def even(loader, how='drop', accumulate=1, group=None, pad=None, stream=None, ti
     group       the ranks that stop together (a process group; default all)
     stream      True: the loader is not asked for its length; default: as it is
     timeout     seconds a rank waits for the others; default torch's
+    ahead       of a stream at most so many optimizer steps are voted on at once, where they are shorter than .4 s: so many
+                are held in memory, twice
     """
     from lockstep import _even_frameworks
     _even_frameworks.put(Even)
-    return Even(loader, how, accumulate, group, pad, stream, timeout)
+    return Even(loader, how, accumulate, group, pad, stream, timeout, ahead)

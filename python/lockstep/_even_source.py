@@ -21,6 +21,15 @@ def keeps_state(loader):
     return hasattr(loader, 'state_dict') and hasattr(loader, 'load_state_dict')
 
 
+class Window:
+    """Batches of a stream that ranks vote on together."""
+
+    def __init__(self, begin, want, snapshot):
+        self.begin, self.want = begin, want     # batches of the epoch before it, and in it
+        self.snapshot = snapshot                # (state of the loader, batches taken then, whether it was spent) or None
+        self.batches = []
+
+
 class Source:
     """An iteration over a loader; spent: its own batches are over."""
 
@@ -63,6 +72,11 @@ class Source:
             self.batches = iter(self.loader)
             got = self._next()
         return got
+
+    def fetch(self, window, share):
+        """A window's own batches, up to this share of it."""
+        while len(window.batches) < window.want * share and (got := self.own()) is not None:
+            window.batches.append(got)
 
     def skip(self, n):
         """Past n batches that were had before."""
