@@ -32,7 +32,7 @@ void meet_keep_alive(int fd)
 	} rows[] = {
 		{ SOL_SOCKET, SO_KEEPALIVE, 1 },  { IPPROTO_TCP, TCP_NODELAY, 1 },
 		{ IPPROTO_TCP, TCP_KEEPIDLE, 2 }, { IPPROTO_TCP, TCP_KEEPINTVL, 2 },
-		{ IPPROTO_TCP, TCP_KEEPCNT, 5 },  { IPPROTO_TCP, TCP_USER_TIMEOUT, 15000 },
+		{ IPPROTO_TCP, TCP_KEEPCNT, 3 },  { IPPROTO_TCP, TCP_USER_TIMEOUT, 8000 },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
