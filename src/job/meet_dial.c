@@ -241,7 +241,7 @@ int meet_dial(struct meeting *m, struct buf *ret_verdict, struct error *reterr)
 		if (r < 0)
 			return error_set(
 			    reterr, r, "%.100s: %.200s; is %.100s the same on all nodes?",
-			    m->plan->address, k.why,
+			    m->plan->address, k.saying,
 			    r == -EPROTO ? "the version of lockstep" : m->plan->secret_file);
 		dial_pause(m, &k);
 	}
