@@ -7,6 +7,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char *const invariant_names[INVARIANTS] = {
@@ -252,10 +253,21 @@ static int judge_parts(void *user, const struct meet_part *parts, size_t n, stru
 	return 0;
 }
 
+/* For tests: a clock that is wrong by so many milliseconds. */
+static int64_t shifted_clock(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec +
+	       strtoll(getenv("LOCKSTEP_PREFLIGHT_CLOCK_MS"), NULL, 10) * 1000000;
+}
+
 json_t *preflight_run(const struct preflight_plan *p, const struct meet_plan *plan,
 		      struct error *reterr)
 {
 	struct preflight_plan mine = *p;
+	struct meet_plan meeting = *plan;
 	json_t *part = preflight_part(p), *verdict;
 	char *text = json_dumps(part, JSON_COMPACT);
 	struct buf got = { 0 };
@@ -263,11 +275,13 @@ json_t *preflight_run(const struct preflight_plan *p, const struct meet_plan *pl
 	int r;
 
 	json_decref(part);
+	if (getenv("LOCKSTEP_PREFLIGHT_CLOCK_MS"))
+		meeting.clock_ns = shifted_clock;
 	if (text && strlen(text) > MEET_PART_MOST)
 		r = error_set(reterr, -E2BIG, "this node's facts are %zu bytes, %zu are allowed",
 			      strlen(text), MEET_PART_MOST);
 	else
-		r = text ? meet(plan, text, strlen(text), judge_parts, &mine, &got, reterr)
+		r = text ? meet(&meeting, text, strlen(text), judge_parts, &mine, &got, reterr)
 			 : error_set(reterr, -ENOMEM, "this node's facts cannot be written");
 	free(text);
 	if (r < 0) {

@@ -268,8 +268,9 @@ static char *balance_text(const struct judging *j, const struct even_balance *b,
 	bool hosts = f && l && j->n > 1;
 
 	if (b->least_steps == b->most_steps)
-		return xasprintf("all %zu ranks end after %s steps of %s", b->ranks,
-				 thousands(b->least_steps), thousands(per_step));
+		return xasprintf("all %zu ranks end after %s steps of %s block%s", b->ranks,
+				 thousands(b->least_steps), thousands(per_step),
+				 per_step == 1 ? "" : "s");
 	return xasprintf("rank %" PRId64 "%s%s%s ends first, after %s steps, rank %" PRId64
 			 "%s%s%s last, after %s: %s step%s apart",
 			 b->first_rank, hosts ? " (" : "", hosts ? f->host : "", hosts ? ")" : "",
