@@ -91,6 +91,20 @@ static int64_t variable_number(const char *const *names)
 	return -1;
 }
 
+/* Of this job and attempt, as far as a launcher says it. */
+static const char *job_name(void)
+{
+	static char name[MEET_NAME_MOST + 1];
+	const char *job = getenv("SLURM_JOB_ID"), *again = getenv("SLURM_RESTART_COUNT");
+
+	if (!job)
+		job = getenv("TORCHELASTIC_RUN_ID");
+	if (!job || strlen(job) > 200)
+		return NULL;
+	snprintf(name, sizeof(name), "%s.%.20s", job, again ? again : "0");
+	return name;
+}
+
 void preflight_plan_environment(struct preflight_plan *p, struct meet_plan *m)
 {
 	static const char *const nodes[] = { "PET_NNODES", "NNODES", "SLURM_NNODES",
@@ -107,6 +121,8 @@ void preflight_plan_environment(struct preflight_plan *p, struct meet_plan *m)
 		v = variable_number(node);
 		m->node = v >= 0 && v < m->nodes ? (uint32_t)v : 0;
 	}
+	if (!m->job)
+		m->job = job_name();
 	if (p->world_size < 0)
 		p->world_size = variable_number(world);
 	if (p->ranks_here < 0)
