@@ -32,7 +32,7 @@ void meet_keep_alive(int fd)
 	} rows[] = {
 		{ SOL_SOCKET, SO_KEEPALIVE, 1 },  { IPPROTO_TCP, TCP_NODELAY, 1 },
 		{ IPPROTO_TCP, TCP_KEEPIDLE, 2 }, { IPPROTO_TCP, TCP_KEEPINTVL, 2 },
-		{ IPPROTO_TCP, TCP_KEEPCNT, 5 },  { IPPROTO_TCP, TCP_USER_TIMEOUT, 15000 },
+		{ IPPROTO_TCP, TCP_KEEPCNT, 3 },  { IPPROTO_TCP, TCP_USER_TIMEOUT, 8000 },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
@@ -72,8 +72,9 @@ static int connect_to(struct meeting *m, const struct target_at *t, char why[MEE
 	}
 	if (!wrong)
 		return fd;
-	snprintf(why, MEET_WHY_MOST, "%s",
-		 wrong == ECONNREFUSED ? "nobody listens there" : strerror(wrong));
+	if (meet_now_ms() < m->until_ms) /* else it says no more than that */
+		snprintf(why, MEET_WHY_MOST, "%s",
+			 wrong == ECONNREFUSED ? "nobody listens there" : strerror(wrong));
 	close(fd);
 	return -1;
 }
@@ -169,7 +170,8 @@ int dial_once(struct meeting *m, const struct target *t, struct calls *k, struct
 			caller_done(&c);
 			return 0;
 		}
-		learn(k, &c);
+		if (meet_now_ms() < m->until_ms || c.judge[0])
+			learn(k, &c);
 		caller_done(&c);
 	}
 	return -EAGAIN;

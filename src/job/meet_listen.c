@@ -15,7 +15,7 @@
 
 #define BACKLOG		4096 /* the kernel cuts it to net.core.somaxconn */
 #define TICK_MS		50
-#define NEWS_MS		2000
+#define NEWS_MS		1000
 #define AT_ONCE		256 /* events, and connections accepted */
 #define READ_AT_ONCE	((size_t)256 << 10)
 #define FILES_BESIDE	64u /* of ours, and of the caller's */
