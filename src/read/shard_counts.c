@@ -306,11 +306,10 @@ static bool json_member(struct counts *k, struct strict_json *j, const char *key
 	if (c == '{' || c == '[') {
 		if (own == COUNT_NOTHING || own == COUNT_WORLD)
 			return strict_json_skip(j) ? true : wrong_json(k, j);
-		return json_counts(k, j,
-				   own == COUNT_WRAPPER		   ? field
-				   : own == COUNT_RANK && c == '[' ? COUNT_RANK
-				   : own == COUNT_RANK		   ? field
-								   : own);
+		/* "rank": {"0": 3} is a column, "ranks": {"0": 30835} counts by rank. */
+		if (own == COUNT_WRAPPER || (own == COUNT_RANK && c == '{' && key[len - 1] == 's'))
+			own = field;
+		return json_counts(k, j, own);
 	}
 	if (own <= COUNT_WORLD) /* an object that is one rank */
 		return json_number_cell(k, j, 0, own);
@@ -584,8 +583,21 @@ static enum counts_shape shape_of_lines(const char *text, size_t len)
 	return n && pairs * 2 >= n ? COUNTS_CSV : NO_COUNTS;
 }
 
+/* A number, also in quotes, or an object; what is cut or damaged as well. */
+static bool is_count_like(struct strict_json j)
+{
+	char c = strict_json_peek(&j);
+	const char *s;
+	size_t len;
+	int64_t v;
+
+	if (c == '"')
+		return strict_json_string(&j, &s, &len) && !count_of_text(s, len, &v);
+	return c != '[';
+}
+
 /* Does an object look like counts: by its first level, or that of what it wraps? */
-static bool json_looks(struct strict_json *j, unsigned depth)
+static bool json_looks(struct strict_json *j, unsigned depth, bool *ret_rank)
 {
 	char c = strict_json_peek(j);
 	bool begun = false, rank = false, count = false, other = false;
@@ -596,7 +608,7 @@ static bool json_looks(struct strict_json *j, unsigned depth)
 		while (strict_json_next(j, '[', &begun, NULL, NULL)) {
 			c = strict_json_peek(j);
 			if (c == '{' || (c == '[' && depth))
-				return c == '{' && depth < 4 && json_looks(j, depth + 1);
+				return c == '{' && depth < 4 && json_looks(j, depth + 1, ret_rank);
 			return (c >= '0' && c <= '9') || c == '-' || !c;
 		}
 		return true; /* empty: said so */
@@ -607,11 +619,12 @@ static bool json_looks(struct strict_json *j, unsigned depth)
 		enum count_field field = count_field_of(key, len);
 
 		c = strict_json_peek(j);
-		if (rank_of_key(key, len) >= 0 && c != '"' && c != '[')
+		if (rank_of_key(key, len) >= 0 && is_count_like(*j))
 			return true;
 		if (field == COUNT_WRAPPER || (field < COUNT_WORLD && (c == '[' || c == '{')))
-			return depth < 4 && json_looks(j, depth + 1);
+			return depth < 4 && json_looks(j, depth + 1, ret_rank);
 		rank |= field == COUNT_RANK;
+		*ret_rank |= rank;
 		count |= field < COUNT_FIELDS;
 		other |= field == COUNT_NOTHING && (c == '[' || c == '{' || c == '"');
 		if (!strict_json_skip(j))
@@ -620,13 +633,20 @@ static bool json_looks(struct strict_json *j, unsigned depth)
 	return !n || (count && (rank || !other)) || (j->wrong && (rank || count));
 }
 
+/* Lines of objects are counts only if they name their ranks. */
+static bool has_lines(struct strict_json j)
+{
+	return strict_json_peek(&j) == '{' && strict_json_skip(&j) && strict_json_peek(&j) == '{';
+}
+
 static enum counts_shape shape_of(const char *text, size_t len)
 {
 	struct strict_json j = strict_json_of(text, len);
+	bool rank = false, lines = has_lines(j);
 	char c = strict_json_peek(&j);
 
 	if (c == '{' || c == '[')
-		return json_looks(&j, 0) ? COUNTS_JSON : NO_COUNTS;
+		return json_looks(&j, 0, &rank) && (rank || !lines) ? COUNTS_JSON : NO_COUNTS;
 	return shape_of_lines(j.p, (size_t)(j.end - j.p));
 }
 

@@ -380,6 +380,8 @@ static int count_array(const struct shard_file *f, struct chunk *sum, char why[1
 
 	shard_stream_open(&s, f);
 	json_values_init(&v, s.in, VALUE_MOST);
+	if (json_skip_space_refilling(&v.w) && *v.w.p == '[')
+		v.w.p++; /* else the array would be one value */
 	while (json_values_next(&v, &p, &end)) {
 		int64_t n = f->length_field ? line_length(p, end, f->length_field) : 0;
 
