@@ -22,6 +22,7 @@ const char *invariant_name(enum invariant i)
 }
 
 static const struct preflight_limit_row limit_rows[PREFLIGHT_LIMITS] = {
+	[LIMIT_LATE_MS] = { "late-ms", 30000, "a node after the first one" },
 	[LIMIT_SKEW_MS] = { "skew-ms", 500, "a node's clock beside node 0's" },
 	[LIMIT_GPU_USED_MIB] = { "gpu-used-mib", 1024, "GPU memory in use before the job" },
 	[LIMIT_GPU_BUSY_PCT] = { "gpu-busy-pct", 10, "GPU utilization before the job" },

@@ -271,6 +271,22 @@ static void rules_of_presence(struct judging *j, const struct meet_part *parts, 
 		    xasprintf("all %zu nodes came", n), "every node comes", NULL);
 }
 
+/* Who kept the others waiting. */
+static void rule_of_lateness(struct judging *j)
+{
+	int64_t limit = j->plan->limits[LIMIT_LATE_MS];
+	_cleanup_free_ char *words =
+	    xasprintf("every node within %s ms of the first", thousands(limit));
+	struct gathered g = { 0 };
+
+	for (size_t i = 0; i < j->n; i++)
+		if (j->nodes[i].part && j->nodes[i].came->late_ms > limit)
+			gather(&g, &j->nodes[i],
+			       xasprintf("%.1f s late", (double)j->nodes[i].came->late_ms / 1000));
+	gathered_put(j, &g, INVARIANT_AGREEMENT, "late", CHECK_WARN, NULL, words,
+		     "look why the node starts so slowly: it may do so again");
+}
+
 /* A probe that hangs is a finding; one that failed leaves its invariant untold. */
 static void rules_of_probes(struct judging *j)
 {
@@ -373,6 +389,7 @@ json_t *preflight_judge(const struct preflight_plan *p, const struct meet_part *
 		if (parts[i].presence <= MEET_LOST && parts[i].node != UINT32_MAX)
 			take_node(&j, &parts[i]);
 	rules_of_presence(&j, parts, n);
+	rule_of_lateness(&j);
 	rules_of_probes(&j);
 	for (size_t i = 0; i < ARRAY_SIZE(rule_rows); i++)
 		if (p->strict[rule_rows[i].invariant] != STRICT_OFF)
