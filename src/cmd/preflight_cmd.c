@@ -40,7 +40,7 @@ static const struct option_row preflight_rows[] = {
 	{ "world-size", 'w', OPTION_NUMBER, AT(world_size), "N", "ranks of the job" },
 	{ "first-rank", 0, OPTION_NUMBER, AT(first_rank), "N", "the first rank of this node" },
 	{ "ranks", 'r', OPTION_NUMBER, AT(ranks), "N", "ranks of this node" },
-	{ "gpus", 'g', OPTION_NUMBER, AT(gpus), "N", "GPUs that this node must have" },
+	{ "gpus", 'g', OPTION_NUMBER, AT(gpus), "N", "number of GPUs that this node must have" },
 	{ "code", 0, OPTION_PATH, AT(code), "DIR",
 	  "the job's code, a git work tree or any folder" },
 	{ "config", 'c', OPTION_TEXTS, AT(config), "FILE", "a configuration file of the job" },

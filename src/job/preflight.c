@@ -7,6 +7,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char *const invariant_names[INVARIANTS] = {
@@ -21,6 +22,7 @@ const char *invariant_name(enum invariant i)
 }
 
 static const struct preflight_limit_row limit_rows[PREFLIGHT_LIMITS] = {
+	[LIMIT_LATE_MS] = { "late-ms", 30000, "a node after the first one" },
 	[LIMIT_SKEW_MS] = { "skew-ms", 500, "a node's clock beside node 0's" },
 	[LIMIT_GPU_USED_MIB] = { "gpu-used-mib", 1024, "GPU memory in use before the job" },
 	[LIMIT_GPU_BUSY_PCT] = { "gpu-busy-pct", 10, "GPU utilization before the job" },
@@ -90,6 +92,20 @@ static int64_t variable_number(const char *const *names)
 	return -1;
 }
 
+/* Of this job and attempt, as far as a launcher says it. */
+static const char *job_name(void)
+{
+	static char name[MEET_NAME_MOST + 1];
+	const char *job = getenv("SLURM_JOB_ID"), *again = getenv("SLURM_RESTART_COUNT");
+
+	if (!job)
+		job = getenv("TORCHELASTIC_RUN_ID");
+	if (!job || strlen(job) > 200)
+		return NULL;
+	snprintf(name, sizeof(name), "%s.%.20s", job, again ? again : "0");
+	return name;
+}
+
 void preflight_plan_environment(struct preflight_plan *p, struct meet_plan *m)
 {
 	static const char *const nodes[] = { "PET_NNODES", "NNODES", "SLURM_NNODES",
@@ -106,6 +122,8 @@ void preflight_plan_environment(struct preflight_plan *p, struct meet_plan *m)
 		v = variable_number(node);
 		m->node = v >= 0 && v < m->nodes ? (uint32_t)v : 0;
 	}
+	if (!m->job)
+		m->job = job_name();
 	if (p->world_size < 0)
 		p->world_size = variable_number(world);
 	if (p->ranks_here < 0)
@@ -252,10 +270,21 @@ static int judge_parts(void *user, const struct meet_part *parts, size_t n, stru
 	return 0;
 }
 
+/* For tests: a clock that is wrong by so many milliseconds. */
+static int64_t shifted_clock(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec +
+	       strtoll(getenv("LOCKSTEP_PREFLIGHT_CLOCK_MS"), NULL, 10) * 1000000;
+}
+
 json_t *preflight_run(const struct preflight_plan *p, const struct meet_plan *plan,
 		      struct error *reterr)
 {
 	struct preflight_plan mine = *p;
+	struct meet_plan meeting = *plan;
 	json_t *part = preflight_part(p), *verdict;
 	char *text = json_dumps(part, JSON_COMPACT);
 	struct buf got = { 0 };
@@ -263,11 +292,13 @@ json_t *preflight_run(const struct preflight_plan *p, const struct meet_plan *pl
 	int r;
 
 	json_decref(part);
+	if (getenv("LOCKSTEP_PREFLIGHT_CLOCK_MS"))
+		meeting.clock_ns = shifted_clock;
 	if (text && strlen(text) > MEET_PART_MOST)
 		r = error_set(reterr, -E2BIG, "this node's facts are %zu bytes, %zu are allowed",
 			      strlen(text), MEET_PART_MOST);
 	else
-		r = text ? meet(plan, text, strlen(text), judge_parts, &mine, &got, reterr)
+		r = text ? meet(&meeting, text, strlen(text), judge_parts, &mine, &got, reterr)
 			 : error_set(reterr, -ENOMEM, "this node's facts cannot be written");
 	free(text);
 	if (r < 0) {

@@ -27,6 +27,7 @@ enum strictness { STRICT_REFUSE, STRICT_WARN, STRICT_OFF };
 
 /* What is measured against a number: a table of names, defaults and units stands behind it. */
 enum preflight_limit {
+	LIMIT_LATE_MS,
 	LIMIT_SKEW_MS,
 	LIMIT_GPU_USED_MIB,
 	LIMIT_GPU_BUSY_PCT,

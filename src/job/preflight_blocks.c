@@ -83,6 +83,19 @@ static int put_digest(json_t *facts, const struct block_counts *c, struct error 
 	return 0;
 }
 
+/* Counts of more ranks than the job has are for the judge to refuse: they are no damage. */
+static int read_counts(const struct preflight_plan *p, struct block_options options,
+		       struct block_counts *ret, struct error *reterr)
+{
+	int r = block_counts_read(p->blocks, p->n_blocks, &options, ret, reterr);
+	struct error ignored;
+
+	if (r != -EINVAL || options.world_size <= 0)
+		return r;
+	options.world_size = -1;
+	return block_counts_read(p->blocks, p->n_blocks, &options, ret, &ignored) < 0 ? r : 0;
+}
+
 int facts_of_blocks(const struct preflight_plan *p, json_t **ret, struct error *reterr)
 {
 	bool of_many = p->first_rank >= 0 && p->ranks_here > 0;
@@ -101,7 +114,7 @@ int facts_of_blocks(const struct preflight_plan *p, json_t **ret, struct error *
 
 	json_object_set_new(facts, "given", json_boolean(p->n_blocks > 0));
 	if (p->n_blocks)
-		r = block_counts_read(p->blocks, p->n_blocks, &options, &c, reterr);
+		r = read_counts(p, options, &c, reterr);
 	if (r >= 0 && p->n_blocks) {
 		struct error ignored;
 
@@ -268,8 +281,9 @@ static char *balance_text(const struct judging *j, const struct even_balance *b,
 	bool hosts = f && l && j->n > 1;
 
 	if (b->least_steps == b->most_steps)
-		return xasprintf("all %zu ranks end after %s steps of %s", b->ranks,
-				 thousands(b->least_steps), thousands(per_step));
+		return xasprintf("all %zu ranks end after %s steps of %s block%s", b->ranks,
+				 thousands(b->least_steps), thousands(per_step),
+				 per_step == 1 ? "" : "s");
 	return xasprintf("rank %" PRId64 "%s%s%s ends first, after %s steps, rank %" PRId64
 			 "%s%s%s last, after %s: %s step%s apart",
 			 b->first_rank, hosts ? " (" : "", hosts ? f->host : "", hosts ? ")" : "",

@@ -193,8 +193,10 @@ static void flatten(struct flat *f, const json_t *j, const char *at, unsigned de
 			flatten(f, v, below, depth + 1);
 		}
 	} else {
-		char *text = json_is_string(j) ? xstrdup(json_string_value(j))
-					       : json_dumps(j, JSON_COMPACT | JSON_ENCODE_ANY);
+		char *text =
+		    json_is_string(j)
+			? xstrdup(json_string_value(j))
+			: json_dumps(j, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(12));
 
 		put_key(f, at, text ? text : "?");
 		free(text);

@@ -16,10 +16,9 @@ static const struct {
 	enum invariant invariant;
 	void (*rules)(struct judging *j);
 } rule_rows[] = {
-	{ INVARIANT_BLOCKS, rules_of_blocks },
-	{ INVARIANT_AGREEMENT, rules_of_agreement },
-	{ INVARIANT_GPUS, rules_of_gpus },
-	{ INVARIANT_FABRIC, rules_of_fabric },
+	{ INVARIANT_BLOCKS, rules_of_blocks },	 { INVARIANT_AGREEMENT, rules_of_agreement },
+	{ INVARIANT_GPUS, rules_of_gpus },	 { INVARIANT_FABRIC, rules_of_fabric },
+	{ INVARIANT_STORAGE, rules_of_storage }, { INVARIANT_RECOVERABLE, rules_of_recoverable },
 };
 
 const char *check_state_name(enum check_state s)
@@ -244,6 +243,8 @@ static void rules_of_presence(struct judging *j, const struct meet_part *parts, 
 				"look why it ended there, or leave the node out" },
 		[MEET_IMPOSTOR] = { "does not know the secret, or is of another job",
 				    "give it this job's secret file, or find out who it is" },
+		[MEET_MISFIT] = { "takes another node's number, or counts other nodes",
+				  "give each node its own --node, and all the same --nodes" },
 	};
 	size_t came = 0;
 
@@ -251,8 +252,15 @@ static void rules_of_presence(struct judging *j, const struct meet_part *parts, 
 		enum meet_presence p = parts[i].presence;
 
 		came += p == MEET_CAME;
-		if (p > MEET_CAME && p < MEET_PRESENCES)
+		if (p > MEET_CAME && p < MEET_PRESENCES && said[p].what)
 			put_presence(j, &parts[i], said[p].what, said[p].remedy);
+		if (p == MEET_STRANGER)
+			put(j->checks, INVARIANT_AGREEMENT, "stranger", CHECK_WARN,
+			    xasprintf("%s spoke to the meeting, but nothing of ours%s%s",
+				      parts[i].address ? parts[i].address : "somebody",
+				      parts[i].why ? ": " : "", parts[i].why ? parts[i].why : ""),
+			    "only the job's nodes come",
+			    "find out who it is, or choose another port");
 	}
 	for (size_t i = 0; i < j->n; i++)
 		if (j->nodes[i].came->presence == MEET_CAME && !j->nodes[i].part)
@@ -261,6 +269,22 @@ static void rules_of_presence(struct judging *j, const struct meet_part *parts, 
 	if (came == n && n > 1)
 		put(j->checks, INVARIANT_AGREEMENT, "presence", CHECK_OK,
 		    xasprintf("all %zu nodes came", n), "every node comes", NULL);
+}
+
+/* Who kept the others waiting. */
+static void rule_of_lateness(struct judging *j)
+{
+	int64_t limit = j->plan->limits[LIMIT_LATE_MS];
+	_cleanup_free_ char *words =
+	    xasprintf("every node within %s ms of the first", thousands(limit));
+	struct gathered g = { 0 };
+
+	for (size_t i = 0; i < j->n; i++)
+		if (j->nodes[i].part && j->nodes[i].came->late_ms > limit)
+			gather(&g, &j->nodes[i],
+			       xasprintf("%.1f s late", (double)j->nodes[i].came->late_ms / 1000));
+	gathered_put(j, &g, INVARIANT_AGREEMENT, "late", CHECK_WARN, NULL, words,
+		     "look why the node starts so slowly: it may do so again");
 }
 
 /* A probe that hangs is a finding; one that failed leaves its invariant untold. */
@@ -362,9 +386,10 @@ json_t *preflight_judge(const struct preflight_plan *p, const struct meet_part *
 	j.checks = json_array();
 	j.off = json_array();
 	for (size_t i = 0; i < n; i++)
-		if (parts[i].presence != MEET_IMPOSTOR)
+		if (parts[i].presence <= MEET_LOST && parts[i].node != UINT32_MAX)
 			take_node(&j, &parts[i]);
 	rules_of_presence(&j, parts, n);
+	rule_of_lateness(&j);
 	rules_of_probes(&j);
 	for (size_t i = 0; i < ARRAY_SIZE(rule_rows); i++)
 		if (p->strict[rule_rows[i].invariant] != STRICT_OFF)

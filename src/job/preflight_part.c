@@ -32,6 +32,8 @@ static const struct probe_row probe_rows[] = {
 	{ "data", INVARIANT_AGREEMENT, facts_of_data, COUNTING },
 	{ "gpus", INVARIANT_GPUS, facts_of_gpus, 1 },
 	{ "fabric", INVARIANT_FABRIC, facts_of_fabric, 1 },
+	{ "storage", INVARIANT_STORAGE, facts_of_storage, 1 },
+	{ "recoverable", INVARIANT_RECOVERABLE, facts_of_recoverable, 1 },
 };
 
 struct asked {

@@ -102,14 +102,14 @@ static void take_cell(json_t *g, const struct column *c, const char *cell)
 	}
 }
 
-/* The GPU with this index, made if it is the first to be seen. */
-static json_t *gpu_of(json_t *gpus, int64_t index)
+/* The GPU with this index, made if need be and wanted. */
+static json_t *gpu_of(json_t *gpus, int64_t index, bool make)
 {
 	json_t *g;
 	size_t i;
 
 	json_array_foreach(gpus, i, g) if (fact_number(g, "index", -1) == index) return g;
-	if (json_array_size(gpus) >= GPUS_MOST)
+	if (!make || json_array_size(gpus) >= GPUS_MOST)
 		return NULL;
 	g = json_object();
 	json_object_set_new(g, "index", json_integer(index));
@@ -129,6 +129,7 @@ void nvidia_smi_gpus(char *text, json_t *gpus)
 	const struct column *meant[COLUMNS_MOST] = { 0 };
 	char *save = NULL, *cells[COLUMNS_MOST];
 	size_t index_at = COLUMNS_MOST;
+	bool first = !json_array_size(gpus); /* later queries tell more of the same */
 
 	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		size_t n = cut_cells(line, cells);
@@ -150,7 +151,7 @@ void nvidia_smi_gpus(char *text, json_t *gpus)
 		index = strtol(cells[index_at], &end, 10);
 		if (end == cells[index_at] || index < 0 || index > INT16_MAX)
 			continue;
-		g = gpu_of(gpus, index);
+		g = gpu_of(gpus, index, first);
 		for (size_t i = 1; g && i < n; i++)
 			if (meant[i])
 				take_cell(g, meant[i], cells[i]);
@@ -257,7 +258,7 @@ static void take_card(json_t *gpus, const char *name, const json_t *card)
 
 	if (index < 0 || index > INT16_MAX || !json_is_object(card))
 		return;
-	g = gpu_of(gpus, index);
+	g = gpu_of(gpus, index, true);
 	if (!g)
 		return;
 	for (size_t i = 0; i < ARRAY_SIZE(models); i++)
