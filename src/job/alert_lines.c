@@ -160,7 +160,7 @@ static bool read_numbers(struct event *e, const json_t *o)
 {
 	uint64_t what, severity, before, first, escalations, time_ms, since_ms;
 
-	if (!number(o, "event", INT64_MAX / 2, &e->n) || !e->n ||
+	if (!number(o, "event", INT64_MAX / 4, &e->n) || !e->n ||
 	    !number(o, "what", ALERT_WHATS - 1, &what) ||
 	    !number(o, "severity", ALERT_SEVERITIES - 1, &severity) ||
 	    !number(o, "before", ALERT_SEVERITIES - 1, &before) ||
@@ -250,7 +250,7 @@ static bool read_line(struct ledger *l, const char *line, size_t len)
 
 void ledger_read(struct ledger *l, const void *data, size_t len)
 {
-	const char *p = data, *end = p + len, *newline;
+	const char *p = data, *end = len ? p + len : p, *newline;
 
 	while (p < end && (newline = memchr(p, '\n', (size_t)(end - p)))) {
 		if (!read_line(l, p, (size_t)(newline - p)))
