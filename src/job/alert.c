@@ -59,18 +59,20 @@ static void saved(struct alerts *a, int r, const struct error *why)
 	a->unsaved = r < 0;
 	if (r >= 0)
 		return;
+	a->why_unsaved = *why;
 	a->next_save_ms = a->now_ms + SAVE_AGAIN_MS;
 	alerts_said(a, "%s", why->text);
 }
 
+/* On a disk that refuses, many changes at once are tried together. */
 static void append(struct alerts *a, struct buf *lines, struct error *reterr)
 {
-	struct error why = { "" };
-	int r = journal_append(&a->journal, &a->ledger, lines, &why);
+	struct error why = a->why_unsaved;
 
-	saved(a, r, &why);
-	if (r < 0)
-		error_set(reterr, r, "%s", why.text);
+	if (!a->unsaved || a->now_ms >= a->next_save_ms - SAVE_AGAIN_MS + SAVE_SOON_MS)
+		saved(a, journal_append(&a->journal, &a->ledger, lines, &why), &why);
+	if (a->unsaved)
+		error_set(reterr, -EIO, "%s", why.text);
 	buf_done(lines);
 }
 

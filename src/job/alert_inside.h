@@ -10,7 +10,8 @@
 #define TRIES_BEFORE_AGE  20u /* a clock that steps makes nothing too old at once */
 #define ESCALATIONS_MOST  3u
 #define SAVE_AGAIN_MS	  30000
-#define HEARTBEAT_SHARE	  4 /* a failed one is tried again after this part of its interval */
+#define SAVE_SOON_MS	  1000 /* with a change */
+#define HEARTBEAT_SHARE	  4    /* a failed one is tried again after this part of its interval */
 #define ANSWER_BYTES_MOST 4096u
 
 struct alerts;
@@ -61,6 +62,7 @@ struct alerts {
 	int64_t keep_ms;
 	struct web *web;
 	bool own_web, alive, unsaved;
+	struct error why_unsaved;
 	struct alert_transport transport;
 	struct flight *flights; /* all */
 	VEC(pid_t) stuck;	/* commands that do not die */

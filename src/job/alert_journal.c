@@ -151,6 +151,33 @@ static int set_aside(const struct journal *j, const char *path)
 	return j->read || rename(path, aside) == 0 || errno == ENOENT ? 0 : -1;
 }
 
+static bool no_room(int code)
+{
+	return code == ENOSPC || code == EDQUOT;
+}
+
+/* Only where there is room for it. */
+static void reserve_make(const struct journal *j)
+{
+	_cleanup_free_ char *path = path_of(j, ".reserve");
+	_cleanup_close_ int fd =
+	    open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+
+	if (fd >= 0 && posix_fallocate(fd, 0, JOURNAL_RESERVE) != 0)
+		unlink(path);
+}
+
+/* True: there was one, and it is worth another try. */
+static bool reserve_spend(const struct journal *j)
+{
+	_cleanup_free_ char *path = path_of(j, ".reserve");
+	int code = errno;
+	bool was = unlink(path) == 0;
+
+	errno = code;
+	return was;
+}
+
 static int put_anew(struct journal *j, const struct buf *all, int *ret)
 {
 	_cleanup_free_ char *path = path_of(j, ""), *beside = path_of(j, ".new");
@@ -185,13 +212,17 @@ int journal_rewrite(struct journal *j, const struct ledger *l, struct error *ret
 	if (r < 0)
 		return r;
 	ledger_put_all(l, &all);
-	if (put_anew(j, &all, &fd) < 0) {
+	r = put_anew(j, &all, &fd);
+	if (r < 0 && no_room(errno) && reserve_spend(j))
+		r = put_anew(j, &all, &fd);
+	if (r < 0) {
 		r = failed(j, "cannot be written", reterr);
 	} else {
 		cleanup_close(&j->file);
 		j->file = fd;
 		j->bytes = j->bytes_anew = all.len;
 		j->whole = j->read = true;
+		reserve_make(j);
 	}
 	buf_done(&all);
 	return r;
@@ -205,7 +236,12 @@ int journal_append(struct journal *j, const struct ledger *l, const struct buf *
 	if (j->bytes > 2 * j->bytes_anew + JOURNAL_ROOM && journal_rewrite(j, l, NULL) >= 0)
 		return 0; /* otherwise there may still be room for the lines */
 	if (write_all(j->file, lines->data, lines->len) < 0 || fdatasync(j->file) < 0) {
+		int code = errno;
+
 		j->whole = false;
+		if (no_room(code))
+			return journal_rewrite(j, l, reterr);
+		errno = code;
 		return failed(j, "cannot be written", reterr);
 	}
 	j->bytes += lines->len;

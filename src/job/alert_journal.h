@@ -2,12 +2,15 @@
 /*
  * alert_journal.h - the ledger's file: appended to and synced at each change, written anew beside
  * itself and renamed when it has grown, so that at every moment the disk holds one whole ledger.
+ * Beside it lies a file of nothing, given up for room when the disk is full: full disks are among
+ * what alerts have to tell.
  */
 #pragma once
 #include "job/alert_ledger.h"
 
 #define JOURNAL_BYTES_MOST (64u << 20) /* read at the start; the rest is counted as damaged */
 #define JOURNAL_ROOM	   (1u << 20)  /* grown by so much: written anew */
+#define JOURNAL_RESERVE	   (256 << 10)
 
 struct journal {
 	char *folder;

@@ -7,15 +7,20 @@
 #define VERSION 1
 #define HEAD	9 /* check sum and space */
 
-/* CRC-32 as in zlib. */
+/* CRC-32 as in zlib, four bits at a time. */
 static uint32_t crc(const uint8_t *p, size_t len)
 {
+	static const uint32_t of[16] = {
+		0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4,
+		0x4db26158, 0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
+		0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c,
+	};
 	uint32_t c = ~0u;
 
 	for (; len; len--, p++) {
 		c ^= *p;
-		for (int bit = 0; bit < 8; bit++)
-			c = c >> 1 ^ (c & 1 ? 0xedb88320u : 0);
+		c = c >> 4 ^ of[c & 15];
+		c = c >> 4 ^ of[c & 15];
 	}
 	return ~c;
 }
@@ -155,7 +160,7 @@ static bool read_numbers(struct event *e, const json_t *o)
 {
 	uint64_t what, severity, before, first, escalations, time_ms, since_ms;
 
-	if (!number(o, "event", INT64_MAX / 2, &e->n) || !e->n ||
+	if (!number(o, "event", INT64_MAX / 4, &e->n) || !e->n ||
 	    !number(o, "what", ALERT_WHATS - 1, &what) ||
 	    !number(o, "severity", ALERT_SEVERITIES - 1, &severity) ||
 	    !number(o, "before", ALERT_SEVERITIES - 1, &before) ||
@@ -245,7 +250,7 @@ static bool read_line(struct ledger *l, const char *line, size_t len)
 
 void ledger_read(struct ledger *l, const void *data, size_t len)
 {
-	const char *p = data, *end = p + len, *newline;
+	const char *p = data, *end = len ? p + len : p, *newline;
 
 	while (p < end && (newline = memchr(p, '\n', (size_t)(end - p)))) {
 		if (!read_line(l, p, (size_t)(newline - p)))
