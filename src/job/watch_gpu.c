@@ -285,22 +285,27 @@ bool watch_gpus_strangers(const struct watch *w)
 
 void watch_gpus_resting(const struct watch *w, char *ret, size_t size)
 {
-	uint32_t n = 0;
+	uint32_t n = 0, sources = 0;
 	size_t at = 0;
 
 	ret[0] = '\0';
+	for (size_t i = 0; i < w->sources.n; i++)
+		sources += w->sources.v[i].tells_gpus;
 	for (size_t i = 0; i < w->gpus.n; i++) {
 		const struct watch_gpu *g = &w->gpus.v[i];
+		const char *where = g->host;
 		int len = 0;
 
+		if (!*where && sources > 1)
+			where = w->sources.v[g->source].name;
 		if (g->shape != SHAPE_RESTS || n++ >= 3)
 			continue;
 		if (g->rank >= 0)
 			len = snprintf(ret + at, size - at, "%srank %" PRId64, at ? ", " : "",
 				       g->rank);
 		else
-			len = snprintf(ret + at, size - at, "%s%s%sGPU %" PRId64, at ? ", " : "",
-				       g->host, g->host[0] ? " " : "", g->index);
+			len = snprintf(ret + at, size - at, "%s%.40s%sGPU %" PRId64, at ? ", " : "",
+				       where, *where ? " " : "", g->index);
 		at = MIN(at + (size_t)MAX(len, 0), size - 1);
 	}
 	if (n > 3)

@@ -218,7 +218,8 @@ static void look_for_hang(struct look *l)
 	int64_t hung = l->hung;
 	const char *because = NULL;
 
-	if (l->quiet < 0 || w->job == JOB_PENDING)
+	if (l->quiet < 0 || w->job == JOB_PENDING ||
+	    l->now - w->began_ms < MIN(w->limits.settle_ms, w->limits.suspect_ms))
 		return;
 	if (l->by_steps && gpus_work(l))
 		hung *= LONGER_WHERE_WORK;
@@ -491,6 +492,9 @@ void watch_judge(struct watch *w, int64_t now_ms, struct watch_judgement *ret)
 	ret->quiet_ms = l.quiet;
 	ret->suspect_ms = l.suspect;
 	ret->hung_ms = l.hung;
+	for (unsigned m = 0; m < MATTERS; m++)
+		watch_clean(ret->matters[m].summary);
 	ret->by = l.by_steps ? "steps" : l.by_gpus ? "gpus" : "nothing";
 	summarize(&l);
+	watch_clean(ret->summary);
 }
