@@ -232,7 +232,7 @@ static void look_for_hang(struct look *l)
 	else if (l->quiet >= hung && l->by_steps)
 		because = gpus_work(l) ? "the GPUs do something, but no step is shown"
 				       : "nothing in it goes on";
-	else if (l->quiet >= hung && w->pattern != PATTERN_RESTS)
+	else if (l->quiet >= hung && w->pattern == PATTERN_FEW)
 		because = "few watts everywhere";
 	/* it goes on being hung until something moves */
 	if (!because && w->hung && l->quiet >= l->suspect)
