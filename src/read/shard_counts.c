@@ -177,8 +177,6 @@ static int by_row(const void *a, const void *b)
 /* Rows become the ranks that their file states. */
 static bool rows_to_ranks(struct counts *k)
 {
-	const struct count_cell *end = k->rank_of.v + k->rank_of.n;
-
 	if (!k->rank_of.n)
 		return true;
 	qsort(k->rank_of.v, k->rank_of.n, sizeof(*k->rank_of.v), by_row);
@@ -191,7 +189,7 @@ static bool rows_to_ranks(struct counts *k)
 		const struct count_cell *found =
 		    bsearch(&key, k->rank_of.v, k->rank_of.n, sizeof(key), by_row);
 
-		if (!found || found >= end)
+		if (!found)
 			return fail(k, bad(k->path, cell->line, k->reterr,
 					   "a count without a rank, though others have one"));
 		cell->rank = found->value;
@@ -686,21 +684,27 @@ int counts_parse(const char *path, const char *text, size_t len, struct count_ce
 int counts_text(struct shard_file *f, char **ret, size_t *ret_len, struct error *reterr)
 {
 	struct shard_stream s;
-	size_t cap = (size_t)COUNT_FILE_BYTES + 1;
-	_cleanup_free_ char *text = xmalloc(cap + 1);
+	struct buf b = { 0 };
 	ssize_t n;
 
 	shard_stream_open(&s, f);
-	n = input_read(s.in, text, cap);
+	do {
+		buf_widen(&b, SHARD_LOOK_BYTES + 1);
+		n = input_read(s.in, b.data + b.len, SHARD_LOOK_BYTES);
+		b.len += (size_t)MAX(n, 0);
+	} while (n > 0 && b.len <= COUNT_FILE_BYTES);
 	shard_stream_close(&s);
 	if (n < 0)
-		return error_set(reterr, (int)n, "%s: %s", f->path, strerror((int)-n));
-	if ((size_t)n == cap)
-		return error_set(reterr, -EINVAL, "%s: too large for a counts file", f->path);
-	text[n] = 0;
-	*ret_len = (size_t)n;
-	*ret = text;
-	text = NULL;
+		error_set(reterr, (int)n, "%s: %s", f->path, strerror((int)-n));
+	else if (b.len > COUNT_FILE_BYTES)
+		n = error_set(reterr, -EINVAL, "%s: too large for a counts file", f->path);
+	if (n < 0) {
+		buf_done(&b);
+		return (int)n;
+	}
+	b.data[b.len] = 0;
+	*ret_len = b.len;
+	*ret = (char *)b.data;
 	return 0;
 }
 

@@ -8,6 +8,7 @@
  */
 #include "read/shard_inside.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 
 #include "base/pool.h"
@@ -279,9 +280,11 @@ static int count_lengths(struct lines_in *l, struct chunk *c)
 	int r = 0;
 
 	while (!r && l->begins < l->end) {
-		const char *p = (const char *)l->b.data, *end = p + l->b.len, *nl;
+		const char *p = (const char *)l->b.data, *end = p, *nl;
 		size_t kept;
 
+		if (l->b.len)
+			end += l->b.len;
 		while (p < end && l->begins < l->end && (nl = memchr(p, '\n', (size_t)(end - p)))) {
 			count_record(c, p, nl, l->f->length_field);
 			l->begins += (uint64_t)(nl + 1 - p);
@@ -306,8 +309,11 @@ static void count_chunk(void *user, size_t i)
 	struct chunk *c = &k->v[i];
 	_cleanup_free_ uint8_t *buf = xmalloc(SHARD_BUFFER_BYTES);
 	uint64_t from = i * k->size, to = MIN(from + k->size, k->f->size);
-	int64_t start = line_start(k->f, buf, from, to);
+	int64_t start;
 
+	/* Workers share one descriptor, whose readahead would take them for random readers. */
+	posix_fadvise(k->f->fd, (off_t)from, (off_t)(to - from), POSIX_FADV_WILLNEED);
+	start = line_start(k->f, buf, from, to);
 	if (start < 0 || (uint64_t)start >= to) {
 		c->error = start < 0 ? (int)start : 0;
 		return;
