@@ -19,7 +19,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / 'tests/gen'))
+sys.path[0] = str(ROOT / 'tests/gen')  # not tests/, whose torch/ is no torch
 import shard_files as made  # noqa: E402
 
 LOCKSTEP = os.path.abspath(os.environ.get('LOCKSTEP', ROOT / 'build/lockstep'))
