@@ -425,6 +425,25 @@ static bool is_array(const struct shard_file *f)
 	return i < f->head_len && f->head[i] == '{';
 }
 
+static bool is_table(const char *path)
+{
+	return strcasestr(path, ".csv") || strcasestr(path, ".tsv");
+}
+
+/* JSON lines whose last one has neither its bracket nor an end. */
+static bool is_cut(const struct shard_file *f)
+{
+	char end[64];
+	size_t n = (size_t)MIN(f->size, sizeof(end));
+
+	if (f->compressed || !n || f->head[0] != '{' ||
+	    shard_pread(f, end, n, f->size - n) != (ssize_t)n || end[n - 1] == '\n')
+		return false;
+	while (n && (unsigned char)end[n - 1] <= ' ')
+		n--;
+	return n && end[n - 1] != '}';
+}
+
 int shard_count_lines(struct shard_file *f, struct shard *ret, struct error *reterr)
 {
 	struct chunk sum = { 0 };
@@ -439,6 +458,12 @@ int shard_count_lines(struct shard_file *f, struct shard *ret, struct error *ret
 	if (r < 0)
 		return error_set(reterr, r, "%s: %s", f->path, strerror(-r));
 	ret->records = (int64_t)(sum.t.lines - sum.t.blank);
+	if (is_table(f->path) && ret->records > 0) {
+		ret->records--;
+		snprintf(ret->why, sizeof(ret->why), "its first line is taken for a header");
+	} else if (!ret->why[0] && is_cut(f)) {
+		snprintf(ret->why, sizeof(ret->why), "its last line is cut off, and counted");
+	}
 	if (f->length_field && !sum.without)
 		ret->tokens = sum.tokens;
 	if (ret->why[0])
