@@ -625,10 +625,17 @@ def bench_count(lockstep, work, rivals):
         os.remove(path)
 
 
-BENCHES = {'logs': bench_logs, 'dumps': bench_dumps, 'version': bench_version, 'large': bench_large, 'memory': bench_memory, 'cores': bench_cores, 'archive': bench_archive,
-           'record': bench_record, 'w1': bench_w1, 'fold': bench_fold, 'codec': bench_codec, 'judge': bench_judge, 'tracer': bench_tracer, 'doors': bench_doors, 'agent': bench_agent,
-           'python': bench_python, 'count': bench_count}
+def bench_meet(lockstep, work, rivals):
+    """Nodes of a job meeting, as processes here."""
+    del work, rivals
+    build = os.path.dirname(lockstep)
+    subprocess.run(['ninja', '-C', build, '--quiet', 'tests/meet_node'], check=True, stdout=subprocess.DEVNULL)
+    python = torch_python()
+    subprocess.run([sys.executable, os.path.join(HERE, 'bench_meet.py'), os.path.join(build, 'tests', 'meet_node'), *(['--python', python] if python else [])], check=True)
+
+
 ASKED = {'judge-large': bench_judge_large}  # minutes, 3 GB of disk
+BENCHES = {name[6:]: f for name, f in list(globals().items()) if name.startswith('bench_') and f not in ASKED.values()}
 
 
 def main():
