@@ -144,6 +144,36 @@ static void names_are_resolved_and_ports_are_used_again(void **state)
 	}
 }
 
+/* As `lockstep run` does after each attempt: at once, by the same processes. */
+static void rounds_follow_one_another(void **state)
+{
+	int64_t began = meet_now_ms();
+	int status, failed = 0;
+
+	(void)state;
+	for (uint32_t node = 0; node < 8; node++) {
+		if (fork())
+			continue;
+		for (int round = 0; round < 6 && !failed; round++) {
+			char job[32];
+			struct meet_plan p = tcp(node, 8);
+			struct buf verdict = { 0 };
+
+			snprintf(job, sizeof(job), "1234.%d", round);
+			p.job = job;
+			failed = meet(&p, job, 7, rows_judge, NULL, &verdict, NULL) < 0 ||
+				 memmem(verdict.data, verdict.len, "absent", 6) ||
+				 memmem(verdict.data, verdict.len, "lost", 4);
+			buf_done(&verdict);
+		}
+		_exit(failed);
+	}
+	while (wait(&status) > 0)
+		failed |= status;
+	assert_int_equal(failed, 0);
+	assert_true(meet_now_ms() - began < 6000);
+}
+
 static void a_wrong_clock_is_measured_by_exchanges(void **state)
 {
 	(void)state;
@@ -362,6 +392,7 @@ int main(void)
 		TEST(tcp_nodes_get_the_same_verdict),
 		TEST(large_parts_and_verdicts_arrive),
 		TEST(names_are_resolved_and_ports_are_used_again),
+		TEST(rounds_follow_one_another),
 		TEST(a_wrong_clock_is_measured_by_exchanges),
 		TEST(tcp_absent_nodes_are_named),
 		TEST(without_node_0_everybody_knows_it_in_time),
@@ -377,6 +408,5 @@ int main(void)
 		TEST(a_signal_ends_it_soon),
 	};
 
-	signal(SIGPIPE, SIG_IGN);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_side_by_side(tests, ARRAY_SIZE(tests));
 }

@@ -223,6 +223,5 @@ int main(void)
 		TEST(a_node_that_dies_in_a_folder_is_lost),
 	};
 
-	signal(SIGPIPE, SIG_IGN);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_side_by_side(tests, ARRAY_SIZE(tests));
 }

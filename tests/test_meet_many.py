@@ -176,7 +176,7 @@ class Hostile(Meeting):
         self.assertEqual(out.split('\n', 1)[1], verdict)
         outs = self.end(*[n for n in range(1, NODES) if n in self.nodes and n not in (dies, liar)])
         self.assertEqual({o == out for o in outs.values()}, {True})
-        self.assertLess(took, 9.5)
+        self.assertLess(took, 14)
         for node, row in enumerate(rows.nodes):
             want = {dies: 'lost', cut: 'lost', liar: 'absent'}.get(node, 'came')
             self.assertEqual((int(row[0]), row[1]), (node, want), row)
@@ -295,7 +295,7 @@ class Namespaces(Meeting):
         self.ip([f'-n {self.tag}-{cut} link set eth0 down'])
         for node in range(NODES):
             if node != late:
-                self.start(node, 'limit=25000' if node not in (0, cut) else 'limit=18000' if not node else 'limit=3000',
+                self.start(node, 'limit=25000' if node not in (0, cut) else 'limit=17000' if not node else 'limit=3000',
                            prefix=('ip', 'netns', 'exec', f'{self.tag}-{node}'))
         time.sleep(3)
         self.ip([f'link set {self.tag}v{silent} down'])  # nothing is said by anybody
@@ -322,6 +322,14 @@ class Thousand(Meeting):
             self.assertLess(time.monotonic() - began, 40)
 
 
+def main():
+    """Each class in a process of its own, side by side: they wait for limits most of the time."""
+    classes = ['Hostile.test_each_is_named_and_none_delays', 'Hostile.test_attackers_do_not_delay_a_whole_job', 'Folder', 'Namespaces']
+    ran = [subprocess.Popen([sys.executable, '-W', 'ignore', __file__, MEET_NODE, c]) for c in classes]
+    status = max([p.wait() for p in ran])
+    return status or subprocess.run([sys.executable, '-W', 'ignore', __file__, MEET_NODE, 'Thousand'], check=False).returncode
+
+
 if __name__ == '__main__':
     MEET_NODE = os.path.abspath(sys.argv.pop(1))
-    unittest.main()
+    sys.exit(main()) if len(sys.argv) == 1 else unittest.main()

@@ -50,7 +50,8 @@ static void close_hall(void)
 {
 	struct error error;
 
-	assert_int_equal(hall_judge(&hall, meet_now_ms(), &error), 0);
+	if (!hall.judged)
+		assert_int_equal(hall_judge(&hall, meet_now_ms(), &error), 0);
 	assert_true(hall.verdict.len < sizeof(words));
 	memcpy(words, hall.verdict.data, hall.verdict.len);
 	words[hall.verdict.len] = '\0';
@@ -300,14 +301,7 @@ static void no_byte_of_the_judge_can_be_altered(void **state)
 				 !reached || (at >= GREETING_HEAD + NONCE_BYTES &&
 					      at < GREETING_HEAD + NONCE_BYTES + 4));
 		caller_done(&c);
-		if (!hall.judged)
-			close_hall();
-		else {
-			hall_done(&hall);
-			roster_done(&judge.roster);
-			free(judge.secret);
-			free(node.secret);
-		}
+		close_hall();
 	}
 }
 

@@ -18,6 +18,7 @@ static const struct command commands[] = {
 	{ &agent_spec, agent_main },
 	{ &even_spec, even_main },
 	{ &preflight_spec, preflight_main },
+	{ &watch_spec, watch_main },
 };
 
 void complain(const char *format, ...)

@@ -112,8 +112,10 @@ static int find_place(struct meeting *m, struct target *t, int *ret_fd, struct b
 		fd = listen_on(t);
 		if (fd < 0 && dial_once(m, t, &k, ret_verdict) >= 0)
 			return 1;
-		if (fd == -EADDRNOTAVAIL)
+		if (fd == -EADDRNOTAVAIL) {
 			fd = listen_everywhere(t);
+			m->note = "its address is none of node 0's, which listens on all it has";
+		}
 		if (fd >= 0) {
 			*ret_fd = fd;
 			return 0;
