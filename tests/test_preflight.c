@@ -25,6 +25,7 @@ static void made_nodes(struct made *m, const char *invariant, const char *probe,
 {
 	*m = (struct made){ 0 };
 	preflight_plan_init(&m->plan);
+	m->plan.gpus_here = 1; /* the made ones have one each, and eight ranks */
 	for (unsigned i = 0; i < NODES; i++) {
 		char *facts = malloc(4096);
 

@@ -261,16 +261,16 @@ static void rule_of_coverage(struct judging *j, const struct counted *c)
 		check_rank(j, check, first);
 }
 
-static char *balance_text(const struct judging *j, const struct even_balance *b, int64_t per_step)
+static char *balance_text(const struct judging *j, const struct counted *c,
+			  const struct even_balance *b, int64_t per_step)
 {
 	const struct preflight_node *f = node_of_rank(j, b->first_rank);
 	const struct preflight_node *l = node_of_rank(j, b->last_rank);
 	bool hosts = f && l && j->n > 1;
 
 	if (b->least_steps == b->most_steps)
-		return xasprintf("all %zu ranks end after %s steps of %s block%s", b->ranks,
-				 thousands(b->least_steps), thousands(per_step),
-				 per_step == 1 ? "" : "s");
+		return xasprintf("all %zu ranks end after %s steps of %s %s", b->ranks,
+				 thousands(b->least_steps), thousands(per_step), c->unit);
 	return xasprintf("rank %" PRId64 "%s%s%s ends first, after %s steps, rank %" PRId64
 			 "%s%s%s last, after %s: %s step%s apart",
 			 b->first_rank, hosts ? " (" : "", hosts ? f->host : "", hosts ? ")" : "",
@@ -326,7 +326,7 @@ static void rule_of_balance(struct judging *j, const struct counted *c)
 	}
 	uneven = b.least_steps != b.most_steps;
 	rest = !uneven && !p->keep_last && rest_differs(c, per_step, &kept);
-	measured = balance_text(j, &b, per_step);
+	measured = balance_text(j, c, &b, per_step);
 	if (uneven || rest) {
 		char *more =
 		    rest ? xasprintf("%s, but with a partial last step rank %" PRId64
