@@ -16,14 +16,17 @@ struct command {
 	int (*run)(int argc, char **argv); /* argv[0] is the subcommand's name */
 };
 extern const struct option_spec diagnose_spec, collect_spec, export_spec, explain_spec, sim_spec;
-extern const struct option_spec agent_spec, trace_spec;
-int agent_main(int argc, char **argv);
-int trace_main(int argc, char **argv);
+extern const struct option_spec trace_spec, agent_spec, even_spec, preflight_spec, watch_spec;
 int diagnose_main(int argc, char **argv);
 int collect_main(int argc, char **argv);
 int export_main(int argc, char **argv);
 int explain_main(int argc, char **argv);
 int sim_main(int argc, char **argv);
+int trace_main(int argc, char **argv);
+int agent_main(int argc, char **argv);
+int even_main(int argc, char **argv);
+int preflight_main(int argc, char **argv);
+int watch_main(int argc, char **argv);
 
 /* One line on stderr: what, where, what next. */
 void complain(const char *format, ...) PRINTF_LIKE(1, 2);

@@ -342,7 +342,7 @@ static int trace_prepare(struct trace *t, const char *out)
 	t->self = self_path();
 	if (!t->out || !t->self) {
 		complain("trace: %s: %s", out, strerror(errno));
-		return -errno;
+		return -EIO;
 	}
 	t->folder = xstrdup(t->self);
 	slash = strrchr(t->folder, '/');
