@@ -17,14 +17,18 @@ struct command {
 };
 extern const struct option_spec diagnose_spec, collect_spec, export_spec, explain_spec, sim_spec;
 extern const struct option_spec agent_spec, trace_spec;
+extern const struct option_spec run_spec;
 int agent_main(int argc, char **argv);
 int trace_main(int argc, char **argv);
+int run_main(int argc, char **argv);
 int diagnose_main(int argc, char **argv);
 int collect_main(int argc, char **argv);
 int export_main(int argc, char **argv);
 int explain_main(int argc, char **argv);
 int sim_main(int argc, char **argv);
 
+/* Where CMD begins, with "--" taken out of argv; 0: there is none. */
+int command_begin(int *argc, char **argv);
 /* One line on stderr: what, where, what next. */
 void complain(const char *format, ...) PRINTF_LIKE(1, 2);
 /* Parses for a subcommand: -1 to go on, else the status to exit with. */

@@ -12,7 +12,7 @@ static const struct command commands[] = {
 	{ &diagnose_spec, diagnose_main }, { &collect_spec, collect_main },
 	{ &export_spec, export_main },	   { &explain_spec, explain_main },
 	{ &sim_spec, sim_main },	   { &trace_spec, trace_main },
-	{ &agent_spec, agent_main },
+	{ &agent_spec, agent_main },	   { &run_spec, run_main },
 };
 
 void complain(const char *format, ...)
@@ -24,6 +24,19 @@ void complain(const char *format, ...)
 	vfprintf(stderr, format, ap);
 	va_end(ap);
 	fputc('\n', stderr);
+}
+
+int command_begin(int *argc, char **argv)
+{
+	for (int i = 1; i < *argc; i++) {
+		if (strcmp(argv[i], "--") != 0)
+			continue;
+		if (i + 1 == *argc)
+			return 0;
+		*argc = i;
+		return i + 1;
+	}
+	return 0;
 }
 
 int command_line(const struct option_spec *spec, int argc, char **argv, void *args,
