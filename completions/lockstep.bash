@@ -7,6 +7,7 @@ declare -gA _lockstep_options=(
 	[diagnose]="--all-ranks --events --help --json --layout --min-impact --ranks --step-range --steps"
 	[explain]="--help"
 	[export]="--help --ranks --step-range --steps"
+	[run]="--checkpoints --collective-timeout --fresh --gpus --grace --hang-after --help --job --look-after --meet --meet-folder --no-preflight --no-trace --node --nodes --notify-command --on-hang --out --preflight-args --resume-args --retries --retry-delay --secret-file --start-after --storm --storm-minutes --unsaved-after --wait --weights-only --whole"
 	[sim]="--all-reduce --as --dialect --evaluate --fault --format --gpus-per-node --help --interleave --layers --layout --list-faults --micro-batches --out --ranks --restart --ring --seed --step-ms --steps --timeout --timing --trace-steps --without"
 	[trace]="--help --out --quiet"
 )
