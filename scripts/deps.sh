@@ -54,6 +54,7 @@ for set in "$@"; do
 		need libjansson-dev pkg-config --exists jansson
 		need libarchive13 has_library libarchive.so.13
 		need libsqlite3-0 has_library libsqlite3.so.0
+		need libcurl4 has_library libcurl.so.4
 		need scdoc command -v scdoc
 		;;
 	python)

@@ -6,6 +6,13 @@
             ...
         lockstep.counter('tokens', 4096)
 
+and what keeps a job from the deadlock of ranks that have different numbers of steps:
+
+    for batch in lockstep.even(loader):     # every rank stops at the same step
+        ...
+        if save():                          # save = lockstep.every(steps=500, minutes=30): the same on all ranks
+            ...
+
 Nothing here fails a program: without liblockstep.so, or in a process that is no rank, every call does nothing;
 lockstep.status() says which.
 """
@@ -40,15 +47,25 @@ except ImportError as _e:
     _why = f'the extension is not there: {_e}'
 
 __version__ = '0.1.0'
-__all__ = ['step', 'phase', 'counter', 'mark', 'start', 'stop', 'status', 'Phase',
+__all__ = ['step', 'phase', 'counter', 'mark', 'start', 'stop', 'status', 'Phase', 'even', 'every',
            'USER', 'FORWARD', 'BACKWARD', 'OPTIMIZER', 'DATA', 'CHECKPOINT', 'EVALUATION', 'COMPILE', 'GC']
 
 # Kinds of phases: the second argument of phase().
 USER, FORWARD, BACKWARD, OPTIMIZER, DATA, CHECKPOINT, EVALUATION, COMPILE, GC = range(9)
 
 phase, counter, mark, Phase = _tell.phase, _tell.counter, _tell.mark, _tell.Phase
+_LATER = {'even': '_even', 'Even': '_even', 'Uneven': '_even', 'every': '_every', 'Every': '_every', 'OutOfStep': '_agree'}
 _library = None
 _step_by_hand = False   # the program says where steps begin: automatic mode does not
+
+
+def __getattr__(name):
+    """What few programs use is loaded when it is asked for."""
+    if name not in _LATER:
+        raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
+    from importlib import import_module
+    globals()[name] = found = getattr(import_module('lockstep.' + _LATER[name]), name)
+    return found
 
 
 class _Step:

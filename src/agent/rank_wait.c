@@ -40,7 +40,7 @@ static int span_order(const void *a, const void *b)
 /* The thread that ended it waited, except while it was in phases that it began meanwhile. */
 static void coll_settle(struct rank_live *r, const struct rank_span *coll)
 {
-	struct rank_span inner[64];
+	struct rank_span inner[64] = { 0 };
 	int64_t at = coll->start;
 	size_t n = 0;
 

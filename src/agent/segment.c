@@ -264,7 +264,7 @@ static uint32_t name_in(struct recording *r, struct member *m, const struct inte
 static int head_put(struct recording *r, struct member *m, const struct rank_info *info,
 		    const struct intern *names, struct error *reterr)
 {
-	struct rank_info *own, sums;
+	struct rank_info *own, sums = { 0 };
 	bool is_new = m->row == NO_ID;
 
 	if (is_new) {
@@ -279,7 +279,8 @@ static int head_put(struct recording *r, struct member *m, const struct rank_inf
 		return 0;
 	}
 	own = &r->job.ranks[m->row];
-	sums = is_new ? (struct rank_info){ 0 } : *own;
+	if (!is_new)
+		sums = *own;
 	*own = *info;
 	own->rank = m->rank;
 	own->unknown = m->rank < 0 ? m->row + 1 : 0;

@@ -16,16 +16,19 @@ struct command {
 	int (*run)(int argc, char **argv); /* argv[0] is the subcommand's name */
 };
 extern const struct option_spec diagnose_spec, collect_spec, export_spec, explain_spec, sim_spec;
-extern const struct option_spec agent_spec, trace_spec;
-extern const struct option_spec run_spec;
-int agent_main(int argc, char **argv);
-int trace_main(int argc, char **argv);
-int run_main(int argc, char **argv);
+extern const struct option_spec trace_spec, agent_spec, even_spec, preflight_spec, watch_spec,
+    run_spec;
 int diagnose_main(int argc, char **argv);
 int collect_main(int argc, char **argv);
 int export_main(int argc, char **argv);
 int explain_main(int argc, char **argv);
 int sim_main(int argc, char **argv);
+int trace_main(int argc, char **argv);
+int agent_main(int argc, char **argv);
+int even_main(int argc, char **argv);
+int preflight_main(int argc, char **argv);
+int watch_main(int argc, char **argv);
+int run_main(int argc, char **argv);
 
 /* Where CMD begins, with "--" taken out of argv; 0: there is none. */
 int command_begin(int *argc, char **argv);

@@ -9,10 +9,17 @@
 #include <unistd.h>
 
 static const struct command commands[] = {
-	{ &diagnose_spec, diagnose_main }, { &collect_spec, collect_main },
-	{ &export_spec, export_main },	   { &explain_spec, explain_main },
-	{ &sim_spec, sim_main },	   { &trace_spec, trace_main },
-	{ &agent_spec, agent_main },	   { &run_spec, run_main },
+	{ &diagnose_spec, diagnose_main },
+	{ &collect_spec, collect_main },
+	{ &export_spec, export_main },
+	{ &explain_spec, explain_main },
+	{ &sim_spec, sim_main },
+	{ &trace_spec, trace_main },
+	{ &agent_spec, agent_main },
+	{ &even_spec, even_main },
+	{ &preflight_spec, preflight_main },
+	{ &watch_spec, watch_main },
+	{ &run_spec, run_main },
 };
 
 void complain(const char *format, ...)

@@ -55,7 +55,7 @@ static const struct option_row run_rows[] = {
 	  "within so many minutes (default 60)" },
 	{ "unsaved-after", 0, OPTION_NUMBER, AT(unsaved_after), "SECONDS",
 	  "warn when nothing was saved for so long; 0: never (default 3600)" },
-	{ "gpus", 'g', OPTION_NUMBER, AT(gpus), "N", "GPUs of this node, to count what is lost" },
+	{ "gpus", 'g', OPTION_NUMBER, AT(gpus), "N", "this node's GPUs, to count what is lost" },
 	{ "collective-timeout", 0, OPTION_NUMBER, AT(collective), "SECONDS",
 	  "of the job's collectives, by Lockstep's Python package" },
 	{ "no-trace", 0, OPTION_FLAG, AT(no_trace), NULL, "without the tracer" },

@@ -222,7 +222,7 @@ int tracing_begin(struct tracing *t, const char *who, const char *out)
 	t->self = self_path();
 	if (!t->out || !t->self) {
 		complain("%s: %s: %s", who, out, strerror(errno));
-		return -errno;
+		return -EIO;
 	}
 	t->folder = xstrdup(t->self);
 	slash = strrchr(t->folder, '/');

@@ -21,7 +21,8 @@
 #define RESOLVE_MS     5000
 #define PAUSE_FIRST_MS 20
 #define PAUSE_MOST_MS  1000
-#define SAYINGS	       3u /* so often the same is said before it is believed */
+#define SAYINGS	       3u   /* so often the same is said, and so long, before it is believed: */
+#define SAYING_MS      2000 /* the job before may be there yet */
 #define READ_AT_ONCE   ((size_t)256 << 10)
 #define LOOK_MS	       200 /* whether to stop */
 
@@ -32,7 +33,7 @@ void meet_keep_alive(int fd)
 	} rows[] = {
 		{ SOL_SOCKET, SO_KEEPALIVE, 1 },  { IPPROTO_TCP, TCP_NODELAY, 1 },
 		{ IPPROTO_TCP, TCP_KEEPIDLE, 2 }, { IPPROTO_TCP, TCP_KEEPINTVL, 2 },
-		{ IPPROTO_TCP, TCP_KEEPCNT, 5 },  { IPPROTO_TCP, TCP_USER_TIMEOUT, 15000 },
+		{ IPPROTO_TCP, TCP_KEEPCNT, 3 },  { IPPROTO_TCP, TCP_USER_TIMEOUT, 8000 },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
@@ -72,8 +73,9 @@ static int connect_to(struct meeting *m, const struct target_at *t, char why[MEE
 	}
 	if (!wrong)
 		return fd;
-	snprintf(why, MEET_WHY_MOST, "%s",
-		 wrong == ECONNREFUSED ? "nobody listens there" : strerror(wrong));
+	if (meet_now_ms() < m->until_ms) /* else it says no more than that */
+		snprintf(why, MEET_WHY_MOST, "%s",
+			 wrong == ECONNREFUSED ? "nobody listens there" : strerror(wrong));
 	close(fd);
 	return -1;
 }
@@ -141,8 +143,12 @@ static void learn(struct calls *k, const struct caller *c)
 {
 	static const char *const nothing = "";
 
+	if (!k->said[CALL_DENIED] && !k->said[CALL_FALSE] && !k->said[CALL_VERSION])
+		k->said_ms = meet_now_ms();
 	k->said[c->failure]++;
 	snprintf(k->why, sizeof(k->why), "%s", c->why);
+	if (c->failure != CALL_BROKE)
+		snprintf(k->saying, sizeof(k->saying), "%s", c->why);
 	if (c->judge[0] || c->failure == CALL_REFUSED) {
 		snprintf(k->judge, sizeof(k->judge), "%s", c->judge[0] ? c->judge : nothing);
 		memset(k->said, 0, sizeof(k->said));
@@ -169,7 +175,8 @@ int dial_once(struct meeting *m, const struct target *t, struct calls *k, struct
 			caller_done(&c);
 			return 0;
 		}
-		learn(k, &c);
+		if (meet_now_ms() < m->until_ms || c.judge[0])
+			learn(k, &c);
 		caller_done(&c);
 	}
 	return -EAGAIN;
@@ -190,6 +197,8 @@ void dial_pause(struct meeting *m, struct calls *k)
 
 static int hopeless(const struct calls *k)
 {
+	if (meet_now_ms() - k->said_ms < SAYING_MS)
+		return 0;
 	if (k->said[CALL_DENIED] >= SAYINGS || k->said[CALL_FALSE] >= SAYINGS)
 		return -EACCES;
 	return k->said[CALL_VERSION] >= SAYINGS ? -EPROTO : 0;
@@ -232,7 +241,7 @@ int meet_dial(struct meeting *m, struct buf *ret_verdict, struct error *reterr)
 		if (r < 0)
 			return error_set(
 			    reterr, r, "%.100s: %.200s; is %.100s the same on all nodes?",
-			    m->plan->address, k.why,
+			    m->plan->address, k.saying,
 			    r == -EPROTO ? "the version of lockstep" : m->plan->secret_file);
 		dial_pause(m, &k);
 	}

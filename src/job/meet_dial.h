@@ -10,6 +10,8 @@ struct calls {
 	    said[CALL_FAILURES]; /* by enum caller_failure, since the judge last proved itself */
 	char why[MEET_WHY_MOST]; /* of the last */
 	char judge[MEET_NAME_MOST + 1], news[301];
+	int64_t said_ms;	    /* when the first of them was said */
+	char saying[MEET_WHY_MOST]; /* the last that was no mere breaking */
 	int64_t pause_ms;
 };
 /* Each address of the target once: 0 with the verdict; -EAGAIN: why is in k. */

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #define SLICE_MS       200 /* between looks at the stop flag */
+#define LOOK_PART      24  /* of the time left, at most */
 #define CLOCK_TRIES    3
 #define CLOCK_GRAIN_NS 10000000 /* of file times: the kernel's tick */
 #define ENTRIES_MOST   65536u
@@ -127,14 +128,15 @@ void place_remove(const struct meet_place *p, const char *name)
 		unlinkat(dir, name, 0);
 }
 
-void place_pause(struct meet_place *p, bool moved)
+void place_pause(struct meet_place *p, bool moved, int64_t until_ms)
 {
-	int64_t until, left;
+	int64_t now = meet_now_ms(), left = p->m->until_ms - now, pause;
 
 	p->pause_ms = moved || !p->pause_ms ? LOOK_FIRST_MS
 					    : MIN(p->pause_ms + p->pause_ms / 2, LOOK_MOST_MS);
-	until = MIN(p->m->until_ms, meet_now_ms() + p->pause_ms);
-	while ((left = until - meet_now_ms()) > 0 && !meet_stopped(p->m))
+	pause = MIN(p->pause_ms, MAX(left / LOOK_PART, LOOK_FIRST_MS));
+	until_ms = MIN(until_ms, now + pause);
+	while ((left = until_ms - meet_now_ms()) > 0 && !meet_stopped(p->m))
 		poll(NULL, 0, (int)MIN(left, SLICE_MS));
 }
 
@@ -386,7 +388,7 @@ int place_wait(struct meet_place *p, struct buf *ret_verdict, struct error *rete
 		if (dir >= 0 && p->answered)
 			pulse(p, dir);
 		cleanup_close(&dir);
-		place_pause(p, r > 0);
+		place_pause(p, r > 0, p->m->until_ms);
 	}
 	place_remove(p, p->part_file);
 	rmdir(p->path);

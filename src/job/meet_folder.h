@@ -14,7 +14,7 @@
 #define FILE_NAME_MOST	  64u
 #define LOOK_FIRST_MS	  10
 #define LOOK_MOST_MS	  500
-#define PULSE_MS	  2000 /* a node that waits renews its file so often; more with many nodes */
+#define PULSE_MS	  1000 /* a node that waits renews its file so often; more with many nodes */
 
 struct meet_place {
 	struct meeting *m;
@@ -38,7 +38,8 @@ int place_open_file(int dir, const char *name, size_t most, struct stat *ret_st)
 int place_read_file(int fd, size_t size, struct buf *ret_text); /* size: at most */
 int place_read(int dir, const char *name, size_t most, struct buf *ret_text);
 void place_remove(const struct meet_place *p, const char *name);
-void place_pause(struct meet_place *p, bool moved); /* before the next look */
+/* Before the next look; not beyond until_ms, and shorter the nearer the limit is. */
+void place_pause(struct meet_place *p, bool moved, int64_t until_ms);
 
 /* As a node that does not judge: gives our part to whoever calls, until a verdict lists it. */
 int place_wait(struct meet_place *p, struct buf *ret_verdict, struct error *reterr);

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define LOST_PULSES	   3
-#define LOST_MORE_MS	   3000
+#define LOST_MORE_MS	   2000
 #define STALL_MS	   5000
 #define LOOKED_MOST(nodes) (4 * (size_t)(nodes) + 4096)
 
@@ -367,7 +367,7 @@ static void tell(struct folder_judge *j, const struct buf *verdict)
 			moved_ms = meet_now_ms();
 		waits = now_here;
 		if (waits)
-			place_pause(j->p, true);
+			place_pause(j->p, true, j->p->m->until_ms);
 	}
 	if (waits)
 		return;
@@ -408,7 +408,7 @@ static int gather(struct folder_judge *j, struct error *reterr)
 					 p->m->plan->folder);
 		if (now >= j->judge_ms || (j->r->came == j->r->nodes && now >= j->double_ms))
 			return 0;
-		place_pause(p, j->moved);
+		place_pause(p, j->moved, j->judge_ms);
 	}
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* meet_hall.c - who may come in, who holds which seat, and who is told what. */
 #include "job/meet_hall.h"
+#include "base/intern.h"
 
 #include <stdio.h>
 
@@ -20,31 +21,33 @@ static bool is_stranger(const struct guest *g)
 	return g->state <= GUEST_ENTRY || g->state == GUEST_LEAVES;
 }
 
+/* Strangers by address, roughly: two that share a slot are one to it. */
+#define CROWD_SLOTS 4096u
+
+static uint32_t crowd_slot(const struct guest *g)
+{
+	return (uint32_t)hash_bytes(g->address, strlen(g->address), 0) % CROWD_SLOTS;
+}
+
 /* The oldest stranger of the address that has most of them: whoever floods loses his own. */
 static struct guest *most_crowded(struct hall *h)
 {
+	uint16_t *crowds = xcalloc(CROWD_SLOTS, sizeof(*crowds));
 	struct guest *worst = NULL;
-	size_t most = 0, n;
-	uint8_t *counted = xcalloc(h->guests.n + 1, 1);
+	uint16_t most = 0;
 
-	for (size_t i = 0; i < h->guests.n; i++) {
+	for (size_t i = 0; i < h->guests.n; i++)
+		if (is_stranger(h->guests.v[i]))
+			crowds[crowd_slot(h->guests.v[i])]++;
+	for (size_t i = 0; i < h->guests.n; i++) { /* they stand in the order of their coming */
 		struct guest *g = h->guests.v[i];
 
-		if (counted[i] || !is_stranger(g))
-			continue;
-		n = 0;
-		for (size_t k = i; k < h->guests.n; k++)
-			if (is_stranger(h->guests.v[k]) &&
-			    !strcmp(h->guests.v[k]->address, g->address)) {
-				counted[k] = 1;
-				n++;
-			}
-		if (n > most) {
-			most = n;
-			worst = g; /* guests stand in the order of their coming */
+		if (is_stranger(g) && crowds[crowd_slot(g)] > most) {
+			most = crowds[crowd_slot(g)];
+			worst = g;
 		}
 	}
-	free(counted);
+	free(crowds);
 	return worst;
 }
 
@@ -396,6 +399,8 @@ void guest_feed(struct hall *h, struct guest *g, const uint8_t *p, size_t len, i
 	}
 	if (g->state == GUEST_GONE)
 		return;
+	if (g->state == GUEST_LEAVES) /* what else it said is not wanted */
+		used = g->in.len;
 	if (used)
 		memmove(g->in.data, g->in.data + used, g->in.len - used);
 	g->in.len -= used;

@@ -43,6 +43,7 @@ struct meeting {
 	uint8_t instance[INSTANCE_BYTES]; /* of this call: apart from another with our number */
 	int64_t until_ms;		  /* monotonic */
 	struct roster roster;		  /* node 0's */
+	const char *note;		  /* why others may not find us, said of the absent; NULL */
 };
 
 int64_t meet_now_ms(void); /* monotonic */

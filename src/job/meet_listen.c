@@ -15,7 +15,7 @@
 
 #define BACKLOG		4096 /* the kernel cuts it to net.core.somaxconn */
 #define TICK_MS		50
-#define NEWS_MS		2000
+#define NEWS_MS		1000
 #define AT_ONCE		256 /* events, and connections accepted */
 #define READ_AT_ONCE	((size_t)256 << 10)
 #define FILES_BESIDE	64u /* of ours, and of the caller's */
@@ -112,8 +112,10 @@ static int find_place(struct meeting *m, struct target *t, int *ret_fd, struct b
 		fd = listen_on(t);
 		if (fd < 0 && dial_once(m, t, &k, ret_verdict) >= 0)
 			return 1;
-		if (fd == -EADDRNOTAVAIL)
+		if (fd == -EADDRNOTAVAIL) {
 			fd = listen_everywhere(t);
+			m->note = "its address is none of node 0's, which listens on all it has";
+		}
 		if (fd >= 0) {
 			*ret_fd = fd;
 			return 0;

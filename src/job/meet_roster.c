@@ -219,7 +219,8 @@ int roster_judge(struct meeting *m, struct buf *ret_verdict, struct error *reter
 			first_ms = MIN(first_ms, ro->seats[i].came_ms);
 	for (uint32_t i = 0; i < ro->nodes; i++) {
 		if (ro->seats[i].presence == MEET_ABSENT && !ro->seats[i].why)
-			ro->seats[i].why = xstrdup("never heard of");
+			ro->seats[i].why = xasprintf("never heard of%s%s", m->note ? "; " : "",
+						     m->note ? m->note : "");
 		rows[i] = row_of(&ro->seats[i], first_ms);
 	}
 	for (size_t i = 0; i < ro->extras.n; i++)

@@ -25,17 +25,46 @@ const char *invariant_name(enum invariant i); /* "blocks", "agreement", "gpus", 
 
 enum strictness { STRICT_REFUSE, STRICT_WARN, STRICT_OFF };
 
+/* What is measured against a number: a table of names, defaults and units stands behind it. */
+enum preflight_limit {
+	LIMIT_LATE_MS,
+	LIMIT_SKEW_MS,
+	LIMIT_GPU_USED_MIB,
+	LIMIT_GPU_BUSY_PCT,
+	LIMIT_XID_HOURS,
+	LIMIT_WRITE_MS,
+	LIMIT_INODES,
+	LIMIT_SHM_MIB,
+	LIMIT_OPEN_FILES,
+	LIMIT_MEMLOCK_MIB,
+	LIMIT_MEMORY_MIB,
+	LIMIT_AT_RISK_GPU_HOURS,
+	PREFLIGHT_LIMITS
+};
+struct preflight_limit_row {
+	const char *name; /* "skew-ms" */
+	int64_t value;	  /* default */
+	const char *what;
+};
+const struct preflight_limit_row *preflight_limit_rows(void);
+
 /* What was asked for; strings are the caller's. Unknown numbers are -1, unknown strings NULL. */
 struct preflight_plan {
 	enum strictness strict[INVARIANTS];
-	uint32_t probe_ms; /* deadline of one probe; default 10,000 */
+	bool asked[INVARIANTS];	   /* by name: what is not given then cannot be told */
+	const char *strict_checks; /* of single checks, "fabric.clock=warn,..", NULL */
+	int64_t limits[PREFLIGHT_LIMITS];
+	uint32_t probe_ms; /* deadline of one probe; default 10,000; counting has ten times that */
 	int64_t world_size, first_rank, ranks_here;
 	int64_t gpus_here; /* wanted; -1: not asked */
 	/* blocks */
 	const char *const *blocks; /* counts files, shards, folders: src/read/shards.h */
 	size_t n_blocks;
 	int64_t sequence_length, blocks_per_step;
-	bool evened; /* the job evens its steps itself */
+	const char *length_field; /* of a record; NULL */
+	bool strided;		  /* shards are dealt to ranks in turn */
+	bool evened;		  /* the job evens its steps itself */
+	bool keep_last;		  /* a partial last step is run */
 	/* agreement */
 	const char *const *data, *const *config; /* files and folders */
 	size_t n_data, n_config;
@@ -49,14 +78,29 @@ struct preflight_plan {
 	int64_t checkpoint_bytes; /* of the next one; -1: as the newest */
 	int64_t checkpoints_kept; /* room for so many; default 2 */
 	int64_t save_steps;	  /* between saves; 0: only at the end; -1: not said */
+	int64_t save_every_s;	  /* seconds between saves; -1: not said */
+	int64_t step_ms;	  /* of one step; -1: not said */
 	int64_t save_seconds;	  /* that one save takes */
 	int64_t watchdog_seconds; /* collective time-out; -1: PyTorch's default by version */
 	bool watched;		  /* a watcher is armed */
 };
 void preflight_plan_init(struct preflight_plan *p);
+/*
+ * Fills what is still unknown, of both plans, from what torchrun, Slurm and mpirun set; first_rank
+ * and ranks_here follow from world_size and the node's number where all nodes have as many.
+ */
+void preflight_plan_environment(struct preflight_plan *p, struct meet_plan *m);
+/* "gpus=warn,fabric.clock=off": of invariants and, with a dot, of checks. -EINVAL with detail. */
+int preflight_strict(struct preflight_plan *p, const char *list, struct error *reterr);
+/* "skew-ms=100,shm-mib=64". -EINVAL with detail. */
+int preflight_limits(struct preflight_plan *p, const char *list, struct error *reterr);
+/* "blocks,gpus": only these (true), or all but these. -EINVAL with detail. */
+int preflight_choose(struct preflight_plan *p, const char *list, bool only, struct error *reterr);
 
 /* This node's facts; always gives a part, a probe that failed is in it. The caller decrefs. */
 json_t *preflight_part(const struct preflight_plan *p);
+/* "" or the folder under which /sys and /proc stand (for tests: $LOCKSTEP_PREFLIGHT_ROOT). */
+const char *preflight_root(void);
 /*
  * The verdict of all parts, as docs/guard.md describes it: {"verdict": "ready" | "refused" |
  * "cannot-tell", "checks": [{"invariant", "name", "state": "ok" | "warn" | "refuse" | "unknown",

@@ -291,12 +291,17 @@ bool is_restless(const struct judge *j, const struct entry *e)
 	return e->blame == BLAME_COMPUTE && !stands_out(j, e);
 }
 
+/* One rank, or all that a node has: what a machine can do to them, it does to all. */
 static bool on_one_node(const struct judge *j, const struct entry *e)
 {
+	size_t there = 0;
+
 	for (size_t i = 1; i < e->rows.n; i++)
 		if (j->node[e->rows.v[i]] != j->node[e->rows.v[0]])
 			return false;
-	return true;
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		there += j->node[row] == j->node[e->rows.v[0]];
+	return e->rows.n == 1 || e->rows.n == there;
 }
 
 bool is_shared_work(const struct judge *j, const struct entry *e)

@@ -4,7 +4,7 @@
  *
  * Texts stand one behind another in an arena, so that the few hundred kinds of lines that make up
  * a log stay in the caches of the CPU. They are found by a hash of some of their bytes, or guessed
- * by what followed the line before last time.
+ * by what followed the line before the last times.
  */
 #include "read/line_shapes.h"
 
@@ -131,16 +131,24 @@ struct line_shape *line_shapes_add(struct line_shapes *s, const char *line, size
 
 struct line_shape *line_shapes_next(struct line_shapes *s, const char *p, const char *end)
 {
-	struct line_shape *v = &s->v[s->v[s->last].next];
+	const uint16_t *next = s->v[s->last].next;
 
-	if (!v->len || (size_t)(end - p) <= v->len || !is_line_end(p[v->len]) ||
-	    !is_of(v, p, v->len))
-		return NULL;
-	return v;
+	for (unsigned i = 0; i < ARRAY_SIZE(s->v->next) && next[i]; i++) {
+		struct line_shape *v = &s->v[next[i]];
+
+		if ((size_t)(end - p) > v->len && is_line_end(p[v->len]) && is_of(v, p, v->len))
+			return v;
+	}
+	return NULL;
 }
 
 void line_shapes_note(struct line_shapes *s, struct line_shape *shape)
 {
-	s->v[s->last].next = (uint16_t)(shape - s->v);
-	s->last = (unsigned)(shape - s->v);
+	uint16_t *next = s->v[s->last].next, at = (uint16_t)(shape - s->v);
+
+	if (next[0] != at) {
+		next[1] = next[0];
+		next[0] = at;
+	}
+	s->last = at;
 }

@@ -12,12 +12,12 @@
 
 struct line_shape {
 	const char *text;
-	void *kept;	/* what its user keeps of it; NULL: nothing */
-	uint32_t tag;	/* of its hash */
-	uint16_t len;	/* 0: free */
-	uint16_t next;	/* index of that of the line behind it, last time; 0: none yet */
-	uint8_t kind;	/* its user's */
-	bool met_again; /* its user's */
+	void *kept;	  /* what its user keeps of it; NULL: nothing */
+	uint32_t tag;	  /* of its hash */
+	uint16_t len;	  /* 0: free */
+	uint16_t next[2]; /* index of those of the lines behind it, the last first; 0: none yet */
+	uint8_t kind;	  /* its user's */
+	bool met_again;	  /* its user's */
 };
 struct line_shapes;
 
@@ -33,7 +33,7 @@ struct line_shape *line_shapes_find(struct line_shapes *s, const char *line, siz
  */
 struct line_shape *line_shapes_add(struct line_shapes *s, const char *line, size_t len,
 				   size_t bytes);
-/* The line at p, if it is of the shape that stood behind the last one noted. */
+/* The line at p, if it is of one of two shapes that stood behind the last one noted. */
 struct line_shape *line_shapes_next(struct line_shapes *s, const char *p, const char *end);
 /* It was met. */
 void line_shapes_note(struct line_shapes *s, struct line_shape *shape);

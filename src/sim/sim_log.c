@@ -467,9 +467,7 @@ static void trace_of_start(struct log *l, double t, uint32_t rank, const char *f
 		"    main()",
 		"  File \"/workspace/train.py\", line 240, in main",
 		"    dist.init_process_group(\"nccl\")",
-		"  File "
-		"\"/opt/venv/lib/python3.11/site-packages/torch/distributed/rendezvous.py\", "
-		"line 278, in _env_rendezvous_handler",
+		"  File \"/torch/distributed/rendezvous.py\", line 278, in _env_rendezvous_handler",
 		"    store = _create_c10d_store(",
 	};
 	char text[512];

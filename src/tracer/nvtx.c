@@ -376,7 +376,7 @@ struct hook {
 /* A cast between function types by way of the type that is for it. */
 #define HOOK(id, f)                                                                                \
 	{                                                                                          \
-		id, (nvtx_function)f                                                               \
+		id, (nvtx_function)(f)                                                             \
 	}
 
 static const struct hook core[] = {

@@ -75,11 +75,12 @@ bool nvtx_step_is(uint32_t domain, const struct nvtx_meaning *m)
 
 void nvtx_step_begin_now(const struct nvtx_meaning *m)
 {
-	bool grows = m && m->number > atomic_load(&last_number);
+	int64_t number = m ? m->number : -1;
+	bool grows = number > atomic_load(&last_number);
 
 	if (grows)
-		atomic_store(&last_number, m->number);
-	tracer_step_guess(grows ? m->number : -1);
+		atomic_store(&last_number, number);
+	tracer_step_guess(grows ? number : -1);
 }
 
 /* This thread makes steps by that rule, unless another or a better rule does. */

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * preflight_agreement.c - do all nodes mean the same job: its ranks, each once, and what differs
+ * between nodes that must not.
+ */
+#include "job/preflight_inside.h"
+
+#include <stdio.h>
+
+static const struct same_rule same_rules[] = {
+	{ INVARIANT_AGREEMENT, "environment", "environment", "environment", CHECK_REFUSE, false,
+	  "the same variables on every node", "set them in one place for all nodes" },
+	{ INVARIANT_AGREEMENT, "environment", "tuning", "tuning", CHECK_WARN, false,
+	  "the same variables on every node", "set them in one place for all nodes" },
+	{ INVARIANT_AGREEMENT, "versions", "versions", "versions", CHECK_REFUSE, false,
+	  "the same versions on every node", "run one image everywhere" },
+	{ INVARIANT_AGREEMENT, "versions", "platform", "platform", CHECK_WARN, false,
+	  "the same system on every node", "run one image everywhere" },
+	{ INVARIANT_AGREEMENT, "code", "code", "code", CHECK_REFUSE, false,
+	  "the same code on every node",
+	  "check out one commit everywhere, or run it from one folder" },
+	{ INVARIANT_AGREEMENT, "config", "config", "config", CHECK_REFUSE, false,
+	  "the same configuration on every node", "copy one file to all nodes" },
+	{ INVARIANT_AGREEMENT, "data", "data", "data", CHECK_REFUSE, false,
+	  "the same data files on every node", "copy the data anew to the odd node" },
+	{ INVARIANT_AGREEMENT, "data", "data times", "data-times", CHECK_WARN, true,
+	  "data changed at the same time on every node",
+	  "--hash-data tells whether the files are the same throughout" },
+};
+
+struct node_range {
+	int64_t first, n;
+	size_t node;
+};
+
+static int by_first(const void *a, const void *b)
+{
+	const struct node_range *x = a, *y = b;
+
+	return (x->first > y->first) - (x->first < y->first);
+}
+
+static json_t *odd_ranks(struct judging *j, char *measured)
+{
+	return check_put(j, INVARIANT_AGREEMENT, "ranks", CHECK_REFUSE, measured,
+			 "every rank from 0 on at one node, once",
+			 "give each node its own --first-rank and --ranks, or its --node");
+}
+
+/* Ranks that two nodes would start, or none. */
+static void rule_of_ranks(struct judging *j)
+{
+	struct node_range *r = xcalloc(j->n + 1, sizeof(*r));
+	int64_t next = 0, world = j->plan->world_size;
+	size_t n = 0, troubles = 0;
+
+	for (size_t i = 0; i < j->n; i++)
+		if (j->nodes[i].first_rank >= 0 && j->nodes[i].ranks > 0)
+			r[n++] =
+			    (struct node_range){ j->nodes[i].first_rank, j->nodes[i].ranks, i };
+	if (!n || n < j->n) { /* nodes that did not come or say would be holes */
+		free(r);
+		return;
+	}
+	qsort(r, n, sizeof(*r), by_first);
+	for (size_t i = 0; i < n && troubles < 8; i++) {
+		const struct preflight_node *node = &j->nodes[r[i].node];
+
+		if (r[i].first < next) {
+			json_t *c = odd_ranks(j, xasprintf("%s and %s both would run rank %" PRId64,
+							   j->nodes[r[i - 1].node].host, node->host,
+							   r[i].first));
+
+			check_host(c, &j->nodes[r[i - 1].node]);
+			check_host(c, node);
+			troubles++;
+		} else if (r[i].first > next) {
+			check_rank(
+			    j,
+			    odd_ranks(j, xasprintf("no node would run rank %" PRId64 "%s", next,
+						   r[i].first > next + 1 ? " and others" : "")),
+			    next);
+			troubles++;
+		}
+		next = MAX(next, r[i].first + r[i].n);
+	}
+	if (world >= 0 && next != world) {
+		odd_ranks(j, xasprintf("the nodes have %s ranks, and the job has %s",
+				       thousands(next), thousands(world)));
+		troubles++;
+	}
+	if (!troubles)
+		check_put(j, INVARIANT_AGREEMENT, "ranks", CHECK_OK,
+			  xasprintf("%s ranks on %zu node%s, each once", thousands(next), n,
+				    n == 1 ? "" : "s"),
+			  "every rank from 0 on at one node, once", NULL);
+	free(r);
+}
+
+/* World sizes as each node sees them. */
+static void rule_of_world(struct judging *j)
+{
+	VEC(int64_t) seen = { 0 };
+	size_t most = 0, best = 0;
+
+	for (size_t i = 0; i < j->n; i++) {
+		int64_t w = fact_number(j->nodes[i].part, "world_size", -1);
+		size_t votes = 0;
+
+		for (size_t k = 0; k < j->n; k++)
+			votes += fact_number(j->nodes[k].part, "world_size", -1) == w;
+		if (w >= 0 && votes > most) {
+			most = votes;
+			best = i;
+		}
+		*vec_push(&seen) = w;
+		if (votes == j->n) /* the usual case is quick */
+			break;
+	}
+	for (size_t i = 0; i < seen.n; i++) {
+		if (seen.v[i] < 0 || seen.v[i] == seen.v[best])
+			continue;
+		check_host(check_put(j, INVARIANT_AGREEMENT, "world-size", CHECK_REFUSE,
+				     xasprintf("%s says %s ranks, %s%s says %s", j->nodes[i].host,
+					       thousands(seen.v[i]), j->nodes[best].host,
+					       most > 1 ? " with most others" : "",
+					       thousands(seen.v[best])),
+				     "the same world size on every node",
+				     "set WORLD_SIZE, --world-size or --nodes alike everywhere"),
+			   &j->nodes[i]);
+	}
+	free(seen.v);
+}
+
+void rules_of_agreement(struct judging *j)
+{
+	if (j->n == 1 && !check_trouble(j, INVARIANT_AGREEMENT))
+		check_put(j, INVARIANT_AGREEMENT, "alone", CHECK_OK,
+			  xstrdup("one node: there is nothing to compare it with"), NULL, NULL);
+	rule_of_world(j);
+	rule_of_ranks(j);
+	for (size_t i = 0; i < ARRAY_SIZE(same_rules); i++)
+		rule_of_same(j, &same_rules[i]);
+}

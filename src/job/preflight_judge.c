@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * preflight_judge.c - the verdict of all nodes' facts: who did not come, which probes gave nothing,
+ * then the rules of each invariant; checks in the order to act on them.
+ *
+ * Facts are bytes from other machines: whatever they are, there is a verdict, and a node whose
+ * facts make no sense is named.
+ */
+#include "job/preflight_inside.h"
+
+#include <stdio.h>
+
+#define RANKS_NAMED_MOST 4096u
+
+static const struct {
+	enum invariant invariant;
+	void (*rules)(struct judging *j);
+} rule_rows[] = {
+	{ INVARIANT_BLOCKS, rules_of_blocks },	 { INVARIANT_AGREEMENT, rules_of_agreement },
+	{ INVARIANT_GPUS, rules_of_gpus },	 { INVARIANT_FABRIC, rules_of_fabric },
+	{ INVARIANT_STORAGE, rules_of_storage }, { INVARIANT_RECOVERABLE, rules_of_recoverable },
+};
+
+const char *check_state_name(enum check_state s)
+{
+	static const char *const names[CHECK_STATES] = { "ok", "warn", "unknown", "refuse" };
+
+	return names[s];
+}
+
+const char *thousands(int64_t v)
+{
+	static char texts[8][32];
+	static unsigned next;
+	char digits[24], *to = texts[next++ % ARRAY_SIZE(texts)], *start = to;
+	int n = snprintf(digits, sizeof(digits), "%" PRIu64, v < 0 ? -(uint64_t)v : (uint64_t)v);
+
+	if (v < 0)
+		*to++ = '-';
+	for (int i = 0; i < n; i++) {
+		if (i && (n - i) % 3 == 0)
+			*to++ = ',';
+		*to++ = digits[i];
+	}
+	*to = 0;
+	return start;
+}
+
+/* --- facts --- */
+
+const json_t *node_facts(const struct preflight_node *node, const char *probe)
+{
+	const json_t *list = json_object_get(node->part, "probes"), *p;
+	size_t i;
+
+	json_array_foreach(list, i, p)
+	{
+		const char *name = fact_text(p, "name");
+
+		if (name && !strcmp(name, probe))
+			return json_object_get(p, "facts");
+	}
+	return NULL;
+}
+
+int64_t fact_number(const json_t *facts, const char *key, int64_t otherwise)
+{
+	const json_t *v = json_object_get(facts, key);
+
+	return json_is_integer(v) ? json_integer_value(v) : otherwise;
+}
+
+const char *fact_text(const json_t *facts, const char *key)
+{
+	return json_string_value(json_object_get(facts, key));
+}
+
+bool fact_true(const json_t *facts, const char *key)
+{
+	return json_is_true(json_object_get(facts, key));
+}
+
+/* --- checks --- */
+
+/* What "fabric.clock=warn" says of this check, else of its invariant. */
+static enum strictness strictness_of(const struct preflight_plan *p, enum invariant i,
+				     const char *name, bool *ret_own)
+{
+	static const char *const words[] = { "refuse", "warn", "off" };
+	_cleanup_free_ char *full = xasprintf("%s.%s=", invariant_name(i), name);
+	const char *at = p->strict_checks ? strstr(p->strict_checks, full) : NULL;
+
+	*ret_own = false;
+	if (at && (at == p->strict_checks || strchr(", ", at[-1])))
+		for (size_t k = 0; k < ARRAY_SIZE(words); k++)
+			if (!strncmp(at + strlen(full), words[k], strlen(words[k]))) {
+				*ret_own = true;
+				return (enum strictness)k;
+			}
+	return p->strict[i];
+}
+
+static json_t *put(json_t *list, enum invariant i, const char *name, enum check_state state,
+		   char *measured, const char *limit, const char *remedy)
+{
+	json_t *c = json_object();
+
+	json_object_set_new(c, "invariant", json_string(invariant_name(i)));
+	json_object_set_new(c, "name", json_string(name));
+	json_object_set_new(c, "state", json_string(check_state_name(state)));
+	json_object_set_new(c, "measured", fact_string(measured));
+	json_object_set_new(c, "limit", limit ? fact_string(limit) : json_null());
+	json_object_set_new(c, "remedy", remedy && state ? fact_string(remedy) : json_null());
+	json_object_set_new(c, "hosts", json_array());
+	json_object_set_new(c, "ranks", json_array());
+	free(measured);
+	json_array_append_new(list, c);
+	return c;
+}
+
+json_t *check_put(struct judging *j, enum invariant i, const char *name, enum check_state state,
+		  char *measured, const char *limit, const char *remedy)
+{
+	bool own;
+	enum strictness strict = strictness_of(j->plan, i, name, &own);
+
+	if (strict == STRICT_WARN && state > CHECK_WARN)
+		state = CHECK_WARN;
+	if (own && strict == STRICT_REFUSE && state == CHECK_WARN)
+		state = CHECK_REFUSE;
+	/* Off: the caller may still add to it, nobody sees it. */
+	return put(strict == STRICT_OFF ? j->off : j->checks, i, name, state, measured, limit,
+		   remedy);
+}
+
+bool check_trouble(const struct judging *j, enum invariant i)
+{
+	const json_t *c;
+	size_t k;
+
+	json_array_foreach(
+	    j->checks, k,
+	    c) if (!strcmp(fact_text(c, "invariant"), invariant_name(i)) &&
+		   strcmp(fact_text(c, "state"), check_state_name(CHECK_OK))) return true;
+	return false;
+}
+
+static void add_once(json_t *array, json_t *value)
+{
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach(array, i, v) if (json_equal(v, value))
+	{
+		json_decref(value);
+		return;
+	}
+	if (json_array_size(array) < RANKS_NAMED_MOST)
+		json_array_append_new(array, value);
+	else
+		json_decref(value);
+}
+
+void check_host(json_t *check, const struct preflight_node *node)
+{
+	json_t *ranks = json_object_get(check, "ranks");
+
+	add_once(json_object_get(check, "hosts"), fact_string(node->host));
+	for (int64_t r = 0; node->first_rank >= 0 && r < node->ranks && r < 64; r++)
+		add_once(ranks, json_integer(node->first_rank + r));
+}
+
+void check_rank(struct judging *j, json_t *check, int64_t rank)
+{
+	const struct preflight_node *node = node_of_rank(j, rank);
+
+	add_once(json_object_get(check, "ranks"), json_integer(rank));
+	if (node)
+		add_once(json_object_get(check, "hosts"), fact_string(node->host));
+}
+
+const struct preflight_node *node_of_rank(const struct judging *j, int64_t rank)
+{
+	for (size_t i = 0; i < j->n; i++) {
+		const struct preflight_node *n = &j->nodes[i];
+
+		if (n->first_rank >= 0 && rank >= n->first_rank && rank - n->first_rank < n->ranks)
+			return n;
+	}
+	return NULL;
+}
+
+/* --- who came --- */
+
+static void take_node(struct judging *j, const struct meet_part *p)
+{
+	struct preflight_node *n = &j->nodes[j->n++];
+	json_error_t wrong;
+	const char *host;
+
+	*n = (struct preflight_node){ p, p->name ? p->name : "unknown", NULL, -1, -1 };
+	if (p->presence != MEET_CAME)
+		return;
+	n->part = json_loadb((const char *)p->part, p->part_len, JSON_REJECT_DUPLICATES, &wrong);
+	if (fact_number(n->part, "lockstep_preflight", -1) != 1) {
+		json_decref(n->part);
+		n->part = NULL;
+		return;
+	}
+	host = fact_text(n->part, "host");
+	if (!p->name && host)
+		n->host = host;
+	n->first_rank = fact_number(n->part, "first_rank", -1);
+	n->ranks = fact_number(n->part, "ranks_here", -1);
+	if (n->first_rank > INT32_MAX || n->ranks > INT32_MAX)
+		n->first_rank = n->ranks = -1;
+}
+
+static void put_presence(struct judging *j, const struct meet_part *p, const char *what,
+			 const char *remedy)
+{
+	const char *name = p->name ? p->name : "unknown";
+	struct preflight_node node = { p, name, NULL, -1, -1 };
+	bool at = p->address && *p->address && strcmp(p->address, name);
+	/* Without all nodes nothing is ready, whatever else is off. */
+	json_t *check =
+	    put(j->checks, INVARIANT_AGREEMENT, "presence", CHECK_REFUSE,
+		xasprintf("%s%s%s%s %s%s%s", name, at ? " (" : "", at ? p->address : "",
+			  at ? ")" : "", what, p->why ? ": " : "", p->why ? p->why : ""),
+		"every node comes, and proves that it is of this job", remedy);
+
+	check_host(check, &node);
+}
+
+static void rules_of_presence(struct judging *j, const struct meet_part *parts, size_t n)
+{
+	static const struct {
+		const char *what, *remedy;
+	} said[MEET_PRESENCES] = {
+		[MEET_ABSENT] = { "did not come",
+				  "start lockstep preflight there too, or leave the node out" },
+		[MEET_LOST] = { "came and went before it had said its part",
+				"look why it ended there, or leave the node out" },
+		[MEET_IMPOSTOR] = { "does not know the secret, or is of another job",
+				    "give it this job's secret file, or find out who it is" },
+		[MEET_MISFIT] = { "takes another node's number, or counts other nodes",
+				  "give each node its own --node, and all the same --nodes" },
+	};
+	size_t came = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		enum meet_presence p = parts[i].presence;
+
+		came += p == MEET_CAME;
+		if (p > MEET_CAME && p < MEET_PRESENCES && said[p].what)
+			put_presence(j, &parts[i], said[p].what, said[p].remedy);
+		if (p == MEET_STRANGER)
+			put(j->checks, INVARIANT_AGREEMENT, "stranger", CHECK_WARN,
+			    xasprintf("%s spoke to the meeting, but nothing of ours%s%s",
+				      parts[i].address ? parts[i].address : "somebody",
+				      parts[i].why ? ": " : "", parts[i].why ? parts[i].why : ""),
+			    "only the job's nodes come",
+			    "find out who it is, or choose another port");
+	}
+	for (size_t i = 0; i < j->n; i++)
+		if (j->nodes[i].came->presence == MEET_CAME && !j->nodes[i].part)
+			put_presence(j, j->nodes[i].came, "gave facts that cannot be read",
+				     "install the same lockstep on every node");
+	if (came == n && n > 1)
+		put(j->checks, INVARIANT_AGREEMENT, "presence", CHECK_OK,
+		    xasprintf("all %zu nodes came", n), "every node comes", NULL);
+}
+
+/* Who kept the others waiting. */
+static void rule_of_lateness(struct judging *j)
+{
+	int64_t limit = j->plan->limits[LIMIT_LATE_MS];
+	_cleanup_free_ char *words =
+	    xasprintf("every node within %s ms of the first", thousands(limit));
+	struct gathered g = { 0 };
+
+	for (size_t i = 0; i < j->n; i++)
+		if (j->nodes[i].part && j->nodes[i].came->late_ms > limit)
+			gather(&g, &j->nodes[i],
+			       xasprintf("%.1f s late", (double)j->nodes[i].came->late_ms / 1000));
+	gathered_put(j, &g, INVARIANT_AGREEMENT, "late", CHECK_WARN, NULL, words,
+		     "look why the node starts so slowly: it may do so again");
+}
+
+/* A probe that hangs is a finding; one that failed leaves its invariant untold. */
+static void rules_of_probes(struct judging *j)
+{
+	for (size_t i = 0; i < j->n; i++) {
+		const json_t *list = json_object_get(j->nodes[i].part, "probes"), *p;
+		const char *error = fact_text(j->nodes[i].part, "error");
+		size_t k;
+
+		if (error)
+			check_host(check_put(j, INVARIANT_STORAGE, "probes", CHECK_REFUSE,
+					     xasprintf("%s: %s", j->nodes[i].host, error),
+					     "probes can be run", "make room on the node"),
+				   &j->nodes[i]);
+		json_array_foreach(list, k, p)
+		{
+			const char *name = fact_text(p, "name"), *state = fact_text(p, "state");
+			const char *of = fact_text(p, "invariant"), *why = fact_text(p, "why");
+			int inv = 0;
+
+			while (of && inv < INVARIANTS && strcmp(of, invariant_name(inv)))
+				inv++;
+			if (!name || !state || !of || inv == INVARIANTS || !strcmp(state, "done") ||
+			    !strcmp(state, "absent"))
+				continue;
+			check_host(check_put(j, (enum invariant)inv, "probe",
+					     fact_true(p, "hangs") ? CHECK_REFUSE : CHECK_UNKNOWN,
+					     xasprintf("%s: %.40s: %s", j->nodes[i].host, name,
+						       why ? why : state),
+					     "every probe answers in time",
+					     fact_true(p, "hangs")
+						 ? "look why it hangs there, or leave the node out"
+						 : "mend what it says"),
+				   &j->nodes[i]);
+		}
+	}
+}
+
+/* --- the verdict --- */
+
+static int state_of(const json_t *check)
+{
+	const char *state = fact_text(check, "state");
+
+	for (int s = 0; state && s < CHECK_STATES; s++)
+		if (!strcmp(state, check_state_name((enum check_state)s)))
+			return s;
+	return CHECK_OK;
+}
+
+/* Worst first, else as they were put. */
+static json_t *in_order(const json_t *checks, size_t counts[CHECK_STATES])
+{
+	json_t *sorted = json_array(), *c;
+	size_t i;
+
+	for (int s = CHECK_STATES - 1; s >= 0; s--)
+		json_array_foreach(checks, i, c) if (state_of(c) == s)
+		{
+			counts[s]++;
+			json_array_append(sorted, c);
+		}
+	return sorted;
+}
+
+static json_t *verdict_of(struct judging *j)
+{
+	size_t counts[CHECK_STATES] = { 0 };
+	json_t *v = json_object(), *sorted = in_order(j->checks, counts), *limits = json_object();
+	int64_t ranks = 0;
+
+	for (size_t i = 0; i < j->n; i++)
+		ranks += MAX(j->nodes[i].ranks, 0);
+	for (size_t i = 0; i < PREFLIGHT_LIMITS; i++)
+		json_object_set_new(limits, preflight_limit_rows()[i].name,
+				    json_integer(j->plan->limits[i]));
+	json_object_set_new(v, "lockstep", json_string(LOCKSTEP_VERSION));
+	json_object_set_new(v, "schema", json_integer(1));
+	json_object_set_new(v, "verdict",
+			    json_string(counts[CHECK_REFUSE]	? "refused"
+					: counts[CHECK_UNKNOWN] ? "cannot-tell"
+								: "ready"));
+	json_object_set_new(v, "nodes", json_integer((json_int_t)j->n));
+	json_object_set_new(v, "ranks",
+			    j->plan->world_size >= 0 ? json_integer(j->plan->world_size)
+			    : ranks		     ? json_integer(ranks)
+						     : json_null());
+	json_object_set_new(v, "checks", sorted);
+	json_object_set_new(v, "limits", limits);
+	return v;
+}
+
+json_t *preflight_judge(const struct preflight_plan *p, const struct meet_part *parts, size_t n)
+{
+	struct judging j = { .plan = p, .nodes = xcalloc(n, sizeof(*j.nodes)) };
+	json_t *verdict;
+
+	j.checks = json_array();
+	j.off = json_array();
+	for (size_t i = 0; i < n; i++)
+		if (parts[i].presence <= MEET_LOST && parts[i].node != UINT32_MAX)
+			take_node(&j, &parts[i]);
+	rules_of_presence(&j, parts, n);
+	rule_of_lateness(&j);
+	rules_of_probes(&j);
+	for (size_t i = 0; i < ARRAY_SIZE(rule_rows); i++)
+		if (p->strict[rule_rows[i].invariant] != STRICT_OFF)
+			rule_rows[i].rules(&j);
+	verdict = verdict_of(&j);
+	for (size_t i = 0; i < j.n; i++)
+		json_decref(j.nodes[i].part);
+	free(j.nodes);
+	json_decref(j.checks);
+	json_decref(j.off);
+	return verdict;
+}

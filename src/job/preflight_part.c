@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * preflight_part.c - this node's facts: each probe of the table asked by a child with a deadline.
+ *
+ * A probe that gives nothing is in the part with what happened to it: what it is about is then not
+ * known of this node, and the judge says so.
+ */
+#include "job/preflight_inside.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "job/probe.h"
+
+#define FACTS_MOST ((size_t)4 << 20) /* bytes of one probe's */
+#define COUNTING   10u		     /* deadlines for what reads data */
+
+struct probe_row {
+	const char *name;
+	enum invariant invariant;
+	preflight_facts_fn facts;
+	unsigned deadlines;
+};
+static const struct probe_row probe_rows[] = {
+	{ "blocks", INVARIANT_BLOCKS, facts_of_blocks, COUNTING },
+	{ "environment", INVARIANT_AGREEMENT, facts_of_environment, 1 },
+	{ "versions", INVARIANT_AGREEMENT, facts_of_versions, 1 },
+	{ "code", INVARIANT_AGREEMENT, facts_of_code, 1 },
+	{ "config", INVARIANT_AGREEMENT, facts_of_config, 1 },
+	{ "data", INVARIANT_AGREEMENT, facts_of_data, COUNTING },
+	{ "gpus", INVARIANT_GPUS, facts_of_gpus, 1 },
+	{ "fabric", INVARIANT_FABRIC, facts_of_fabric, 1 },
+	{ "storage", INVARIANT_STORAGE, facts_of_storage, 1 },
+	{ "recoverable", INVARIANT_RECOVERABLE, facts_of_recoverable, 1 },
+};
+
+struct asked {
+	const struct probe_row *row;
+	const struct preflight_plan *plan;
+};
+
+/* In the child. */
+static int ask(void *user, int fd, struct error *why)
+{
+	const struct asked *a = user;
+	json_t *facts = NULL;
+	int r = a->row->facts(a->plan, &facts, why);
+
+	if (r >= 0 && (!facts || json_dumpfd(facts, fd, JSON_COMPACT)))
+		r = error_set(why, -EIO, "its facts could not be kept: %s", strerror(errno));
+	return r;
+}
+
+/* A folder of our own for what the probes give: in memory if it can be. */
+static char *scratch_folder(struct error *reterr)
+{
+	const char *const at[] = { getenv("TMPDIR"), "/dev/shm", "/tmp", "/var/tmp" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(at); i++) {
+		char *path = at[i] ? xasprintf("%s/lockstep-preflight-XXXXXX", at[i]) : NULL;
+
+		if (path && mkdtemp(path))
+			return path;
+		free(path);
+	}
+	error_set(reterr, -errno, "no folder to write into: $TMPDIR, /dev/shm, /tmp: %s",
+		  strerror(errno));
+	return NULL;
+}
+
+static json_t *settled(struct probe *p, const struct probe_row *row)
+{
+	json_t *j = json_object(), *facts = NULL;
+	json_error_t wrong;
+
+	if (p->state == PROBE_DONE && p->bytes <= FACTS_MOST)
+		facts = json_load_file(p->file, 0, &wrong);
+	if (p->state == PROBE_DONE && !facts) {
+		p->state = PROBE_FAILED;
+		snprintf(p->why, sizeof(p->why), "%s",
+			 p->bytes > FACTS_MOST ? "more than 4 MiB of facts" : "no JSON");
+	}
+	json_object_set_new(j, "name", json_string(row->name));
+	json_object_set_new(j, "invariant", json_string(invariant_name(row->invariant)));
+	json_object_set_new(j, "state", json_string(probe_state_name(p->state)));
+	json_object_set_new(j, "took_ms", json_integer(p->took_ms));
+	if (p->state == PROBE_LATE || p->state == PROBE_ABANDONED)
+		json_object_set_new(j, "hangs", json_true());
+	if (p->why[0])
+		json_object_set_new(j, "why", fact_string(p->why));
+	if (facts)
+		json_object_set_new(j, "facts", facts);
+	return j;
+}
+
+static void run_probes(const struct preflight_plan *p, const char *folder, json_t *list)
+{
+	struct probe probes[ARRAY_SIZE(probe_rows)] = { 0 };
+	struct asked asked[ARRAY_SIZE(probe_rows)];
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(probe_rows); i++) {
+		const struct probe_row *row = &probe_rows[i];
+
+		if (p->strict[row->invariant] == STRICT_OFF)
+			continue;
+		asked[n] = (struct asked){ row, p };
+		probes[n] = (struct probe){
+			.what = row->name,
+			.file = xasprintf("%s/%s", folder, row->name),
+			.run = ask,
+			.user = &asked[n],
+			.rank = -1,
+			.limit_ms = p->probe_ms * row->deadlines,
+		};
+		n++;
+	}
+	probes_run(probes, n);
+	for (size_t i = 0; i < n; i++) {
+		json_array_append_new(list, settled(&probes[i], asked[i].row));
+		unlink(probes[i].file);
+		probe_done(&probes[i]);
+	}
+}
+
+json_t *preflight_part(const struct preflight_plan *p)
+{
+	json_t *part = json_object(), *list = json_array();
+	char host[256] = "unknown";
+	struct error error = { "" };
+	char *folder = scratch_folder(&error);
+
+	gethostname(host, sizeof(host) - 1);
+	json_object_set_new(part, "lockstep_preflight", json_integer(1));
+	json_object_set_new(part, "host", fact_string(host));
+	json_object_set_new(part, "lockstep", json_string(LOCKSTEP_VERSION));
+	if (p->world_size >= 0)
+		json_object_set_new(part, "world_size", json_integer(p->world_size));
+	if (p->first_rank >= 0)
+		json_object_set_new(part, "first_rank", json_integer(p->first_rank));
+	if (p->ranks_here >= 0)
+		json_object_set_new(part, "ranks_here", json_integer(p->ranks_here));
+	json_object_set_new(part, "probes", list);
+	if (folder)
+		run_probes(p, folder, list);
+	else
+		json_object_set_new(part, "error", fact_string(error.text));
+	if (folder)
+		rmdir(folder);
+	free(folder);
+	return part;
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * watch_report.c - what changed is said once: a line on stdout, an alert, and gauges for
+ * Prometheus.
+ *
+ * A hang or a crash is reported when its evidence is there, or the time for it is over, so that the
+ * alert names the culprit. What was reported is part of the state: a restart repeats nothing.
+ */
+#include "job/watch.h"
+
+#include <stdio.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+static const enum alert_severity severities[MATTERS] = {
+	[MATTER_HUNG] = ALERT_CRITICAL,	    [MATTER_CRASHED] = ALERT_CRITICAL,
+	[MATTER_COMPLETED] = ALERT_INFO,    [MATTER_SUSPECT] = ALERT_INFO,
+	[MATTER_IDLE] = ALERT_WARNING,	    [MATTER_STARVED] = ALERT_WARNING,
+	[MATTER_THROTTLED] = ALERT_WARNING, [MATTER_SLOW] = ALERT_WARNING,
+	[MATTER_OVERDUE] = ALERT_WARNING,   [MATTER_LOSS] = ALERT_CRITICAL,
+	[MATTER_BLIND] = ALERT_WARNING,
+};
+static const char *const severity_names[ALERT_SEVERITIES] = { "info", "warning", "critical" };
+
+static void stamp(const struct watcher *r, int64_t at_ms, char ret[32])
+{
+	int64_t wall = at_ms + r->wall_offset_ms;
+	time_t t = (time_t)(wall / 1000);
+	struct tm tm;
+
+	gmtime_r(&t, &tm);
+	strftime(ret, 32, "%Y-%m-%dT%H:%M:%SZ", &tm);
+}
+
+static json_t *number_or_null(int64_t v)
+{
+	return v >= 0 ? json_integer(v) : json_null();
+}
+
+static json_t *detail_of(const struct watcher *r, enum watch_matter m)
+{
+	json_t *d = json_object();
+	bool told = r->diagnosis && (m == MATTER_HUNG || m == MATTER_CRASHED);
+
+	json_object_set_new(d, "state", json_string(watch_state_name(r->now.state)));
+	json_object_set_new(d, "step", number_or_null(r->w.step));
+	json_object_set_new(d, "quiet_s",
+			    r->now.quiet_ms >= 0 ? json_integer(r->now.quiet_ms / 1000)
+						 : json_null());
+	json_object_set_new(d, "told_by", json_string(r->now.by));
+	json_object_set_new(d, "gpus", json_string(gpu_pattern_name(r->w.pattern)));
+	if (m == MATTER_CRASHED && r->w.failure.known)
+		json_object_set_new(d, "rank", number_or_null(r->w.failure.rank));
+	if (told)
+		json_object_set(d, "diagnosis", r->diagnosis);
+	if (r->folder && (m == MATTER_HUNG || m == MATTER_CRASHED))
+		json_object_set_new(d, "evidence", json_string(r->folder));
+	return d;
+}
+
+static void print_change(const struct watcher *r, enum watch_matter m, bool raised,
+			 const char *summary, json_t *detail)
+{
+	char when[32];
+
+	stamp(r, r->now_ms, when);
+	if (!r->o->json) {
+		printf("%s %s%s: %s\n", when, raised ? "" : "over: ", watch_matter_key(m), summary);
+		fflush(stdout);
+		return;
+	}
+	json_t *j = json_pack("{s:s,s:s,s:s,s:s,s:b,s:s,s:s%,s:O}", "time", when, "job",
+			      r->o->job ? r->o->job : "", "state", watch_state_name(r->now.state),
+			      "matter", watch_matter_key(m), "raised", raised, "severity",
+			      severity_names[severities[m]], "summary", summary, strlen(summary),
+			      "detail", detail);
+	if (r->o->replay)
+		json_object_set_new(j, "t", json_real((double)r->now_ms / 1000));
+	json_dumpf(j, stdout, JSON_COMPACT);
+	putchar('\n');
+	fflush(stdout);
+	json_decref(j);
+}
+
+static void begins(struct watcher *r, enum watch_matter m)
+{
+	char summary[WATCH_TEXT * 4], more[WATCH_TEXT + 64] = "";
+	json_t *detail = detail_of(r, m);
+	struct alert a = { .key = watch_matter_key(m), .severity = severities[m] };
+	struct error e = { "" };
+
+	if (m == MATTER_HUNG || m == MATTER_CRASHED)
+		watch_evidence_words(r, more, sizeof(more));
+	snprintf(summary, sizeof(summary), "%s%s", r->now.matters[m].summary, more);
+	a.summary = summary;
+	a.detail = detail;
+	if (!r->printed[m])
+		print_change(r, m, true, summary, detail);
+	r->printed[m] = true;
+	if (r->alerts && alert_raise(r->alerts, &a, r->now_ms, &e) < 0)
+		r->o->say("watch: an alert could not be kept: %s", e.text);
+	else
+		r->raised[m] = true;
+	json_decref(detail);
+}
+
+static void ends(struct watcher *r, enum watch_matter m)
+{
+	json_t *detail = detail_of(r, m);
+	struct error e = { "" };
+
+	/* a suspicion that came true is not over */
+	if (r->printed[m] && !(m == MATTER_SUSPECT && r->now.state != WATCH_HEALTHY))
+		print_change(r, m, false, r->now.summary, detail);
+	r->printed[m] = false;
+	json_decref(detail);
+	if (r->alerts &&
+	    alert_clear(r->alerts, watch_matter_key(m), r->now.summary, r->now_ms, &e) < 0)
+		r->o->say("watch: an alert could not be kept: %s", e.text);
+	else
+		r->raised[m] = false;
+	r->collected[m] = false;
+}
+
+/* Is the matter to wait for its evidence? Begins to collect it if need be. */
+static bool waits(struct watcher *r, enum watch_matter m)
+{
+	if (!r->o->evidence || r->collected[m] || (m != MATTER_HUNG && m != MATTER_CRASHED))
+		return false;
+	if (r->evidence_of == m) {
+		if (r->evidence.pid)
+			return true;
+		r->evidence_of = MATTERS;
+		r->collected[m] = true;
+		return false;
+	}
+	if (r->evidence_of != MATTERS) /* another one's is being collected */
+		return r->evidence.pid != 0;
+	json_decref(r->diagnosis);
+	r->diagnosis = NULL;
+	r->collected[m] = watch_evidence_begin(r, m) < 0;
+	return !r->collected[m];
+}
+
+bool watch_report(struct watcher *r)
+{
+	bool news = r->now.state != r->state;
+
+	watch_evidence_look(r);
+	for (unsigned m = 0; m < MATTERS; m++) {
+		if (r->now.matters[m].raised == r->raised[m])
+			continue;
+		if (r->now.matters[m].raised && waits(r, m))
+			continue;
+		if (r->now.matters[m].raised)
+			begins(r, m);
+		else
+			ends(r, m);
+		news = true;
+	}
+	/* what was being collected for is over */
+	if (r->evidence_of != MATTERS && !r->evidence.pid && !r->now.matters[r->evidence_of].raised)
+		r->evidence_of = MATTERS;
+	if (r->now.state != r->state)
+		r->since_ms = r->now_ms;
+	r->state = r->now.state;
+	return news;
+}
+
+/* --- Prometheus --- */
+
+static void put(struct buf *out, const char *format, ...) PRINTF_LIKE(2, 3);
+static void put(struct buf *out, const char *format, ...)
+{
+	char line[1024];
+	va_list ap;
+	int n;
+
+	va_start(ap, format);
+	n = vsnprintf(line, sizeof(line), format, ap);
+	va_end(ap);
+	if (n > 0)
+		buf_put(out, line, MIN((size_t)n, sizeof(line) - 1));
+}
+
+static void head(struct buf *out, const char *name, const char *type, const char *help)
+{
+	put(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static const char *label(const char *s, char ret[200])
+{
+	size_t n = 0;
+
+	for (; *s && n + 1 < 200; s++)
+		ret[n++] =
+		    (unsigned char)*s < ' ' || *s == '"' || *s == '\\' || (unsigned char)*s >= 0x7f
+			? '_'
+			: *s;
+	ret[n] = '\0';
+	return ret;
+}
+
+static void put_gauge(struct buf *out, const char *job, const char *name, const char *help,
+		      double v)
+{
+	head(out, name, "gauge", help);
+	put(out, "%s{job=\"%s\"} %.9g\n", name, job, v);
+}
+
+static void put_alerts(const struct watcher *r, struct buf *out, const char *job)
+{
+	struct alert_counts c;
+
+	if (!r->alerts)
+		return;
+	c = alerts_counts(r->alerts);
+	put_gauge(out, job, "lockstep_watch_alerts_waiting", "Alerts not delivered yet.",
+		  (double)c.waiting);
+	head(out, "lockstep_watch_alerts_total", "counter", "Alerts, by what became of them.");
+	put(out, "lockstep_watch_alerts_total{job=\"%s\",result=\"delivered\"} %" PRIu64 "\n", job,
+	    c.delivered);
+	put(out, "lockstep_watch_alerts_total{job=\"%s\",result=\"failed-try\"} %" PRIu64 "\n", job,
+	    c.failed);
+}
+
+void watch_metrics(const struct watcher *r, struct buf *out)
+{
+	char job[200], name[200];
+	struct rusage u;
+
+	label(r->o->job ? r->o->job : "", job);
+	head(out, "lockstep_watch_state", "gauge", "1: the job is in this state.");
+	for (unsigned s = 0; s < WATCH_STATES; s++)
+		put(out, "lockstep_watch_state{job=\"%s\",state=\"%s\"} %d\n", job,
+		    watch_state_name(s), r->now.state == s);
+	head(out, "lockstep_watch_raised", "gauge", "1: the matter holds.");
+	for (unsigned m = 0; m < MATTERS; m++)
+		put(out, "lockstep_watch_raised{job=\"%s\",matter=\"%s\"} %d\n", job,
+		    watch_matter_key(m), r->now.matters[m].raised);
+	head(out, "lockstep_watch_source_silent", "gauge", "1: the source does not answer.");
+	for (size_t i = 0; i < r->w.sources.n; i++)
+		put(out, "lockstep_watch_source_silent{job=\"%s\",source=\"%s\"} %d\n", job,
+		    label(r->w.sources.v[i].name, name), r->w.sources.v[i].why[0] != '\0');
+	if (r->now.quiet_ms >= 0)
+		put_gauge(out, job, "lockstep_watch_quiet_seconds",
+			  "Since the last sign of progress.", (double)r->now.quiet_ms / 1000);
+	put_gauge(out, job, "lockstep_watch_suspect_seconds",
+		  "Without progress for so long it would be suspect.",
+		  (double)r->now.suspect_ms / 1000);
+	put_gauge(out, job, "lockstep_watch_hung_seconds", "The same, and it would be hung.",
+		  (double)r->now.hung_ms / 1000);
+	if (r->w.step >= 0)
+		put_gauge(out, job, "lockstep_watch_step", "The last step that was shown.",
+			  (double)r->w.step);
+	put_alerts(r, out, job);
+	getrusage(RUSAGE_SELF, &u);
+	head(out, "lockstep_watch_cpu_seconds_total", "counter", "CPU time of the watcher.");
+	put(out, "lockstep_watch_cpu_seconds_total{job=\"%s\"} %.6f\n", job,
+	    (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+		(double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6);
+	put_gauge(out, job, "lockstep_watch_memory_bytes", "The most memory it had.",
+		  (double)u.ru_maxrss * 1024);
+	put_gauge(out, job, "lockstep_watch_looked_seconds",
+		  "When it judged last, in seconds since 1970.",
+		  (double)(r->now_ms + r->wall_offset_ms) / 1000);
+}

@@ -1,0 +1,684 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * shards.c - from files to blocks by rank: whose each file is, what it holds, how it is packed.
+ *
+ * Whatever is assumed on the way (one file a rank, the order of dealing, the packing) is one line
+ * of the remarks, since the answer is only as right as that.
+ */
+#include "read/shards.h"
+
+#include <stdio.h>
+
+#include "base/pool.h"
+#include "read/shard_inside.h"
+
+#define REMARKS_MOST 24u
+#define LARGE_BYTES  ((int64_t)256 << 20) /* of a text: its chunks are shared by the workers */
+
+struct reading {
+	const struct block_options *o;
+	struct block_counts *c;
+	struct shard_entries e;
+	struct count_cells cells;
+	size_t unsaid; /* remarks beyond REMARKS_MOST */
+	struct error *reterr;
+};
+
+static void remark(struct reading *r, const char *format, ...) PRINTF_LIKE(2, 3);
+static void remark(struct reading *r, const char *format, ...)
+{
+	char text[512];
+	va_list ap;
+
+	if (r->c->remarks.n >= REMARKS_MOST) {
+		r->unsaid++;
+		return;
+	}
+	va_start(ap, format);
+	vsnprintf(text, sizeof(text), format, ap);
+	va_end(ap);
+	*vec_push(&r->c->remarks) = xstrdup(text);
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static void add_known(int64_t *sum, int64_t v)
+{
+	if (v < 0 || *sum < 0)
+		*sum = -1;
+	else if (__builtin_add_overflow(*sum, v, sum))
+		*sum = INT64_MAX;
+}
+
+/* --- counts files --- */
+
+static int by_cell(const void *a, const void *b)
+{
+	const struct count_cell *x = a, *y = b;
+
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1;
+	if (x->field != y->field)
+		return x->field < y->field ? -1 : 1;
+	if (x->file != y->file)
+		return x->file < y->file ? -1 : 1;
+	return x->line < y->line ? -1 : x->line > y->line;
+}
+
+/* A file of one count, or of several of one rank: its name says whose. */
+static int name_cells(struct reading *r, size_t from, const struct shard_entry *e, size_t lone)
+{
+	int64_t rank = e->rank >= 0 ? e->rank : (int64_t)lone;
+
+	for (size_t i = from; i < r->cells.v.n; i++)
+		r->cells.v.v[i].rank = rank;
+	return 0;
+}
+
+static int read_cells(struct reading *r)
+{
+	size_t lone = 0, named = 0;
+
+	for (size_t i = 0; i < r->e.v.n; i++) {
+		struct shard_entry *e = &r->e.v.v[i];
+		_cleanup_free_ char *text = NULL;
+		struct shard_file f;
+		enum shard_kind kind;
+		size_t len, from = r->cells.v.n;
+		int s;
+
+		if (e->kind != SHARD_COUNTS)
+			continue;
+		s = shard_open(e->path, &f, &kind, r->reterr);
+		if (s < 0)
+			return s;
+		s = counts_text(&f, &text, &len, r->reterr);
+		shard_close(&f);
+		r->cells.file = (uint32_t)i;
+		s = s < 0 ? s : counts_parse(e->path, text, len, &r->cells, r->reterr);
+		if (s < 0)
+			return s;
+		if (r->cells.lone) {
+			named += e->rank >= 0;
+			name_cells(r, from, e, lone++);
+		}
+	}
+	if (lone > 1 && named && named < lone)
+		return error_set(r->reterr, -EINVAL,
+				 "some counts files have a rank in their name and some have not");
+	if (lone > 1 && !named)
+		remark(r, "assumed: %zu counts files are ranks 0-%zu in the order of their names",
+		       lone, lone - 1);
+	else if (r->cells.assumed)
+		remark(r, "assumed: the counts are of ranks 0, 1, .. in their order");
+	return 0;
+}
+
+static int no_doubles(struct reading *r)
+{
+	struct count_cell *v = r->cells.v.v;
+
+	qsort(v, r->cells.v.n, sizeof(*v), by_cell);
+	for (size_t i = 1; i < r->cells.v.n; i++)
+		if (v[i].rank == v[i - 1].rank && v[i].field == v[i - 1].field)
+			return error_set(r->reterr, -EINVAL,
+					 "%s:%u: rank %" PRId64 " is there already (%s:%u)",
+					 r->e.v.v[v[i].file].path, v[i].line, v[i].rank,
+					 r->e.v.v[v[i - 1].file].path, v[i - 1].line);
+	return 0;
+}
+
+static struct rank_blocks *row_of(struct reading *r, int64_t rank)
+{
+	struct block_counts *c = r->c;
+
+	if (!c->ranks.n || c->ranks.v[c->ranks.n - 1].rank != rank)
+		*vec_push(&c->ranks) = (struct rank_blocks){ rank, -1, -1, -1, 1 };
+	return &c->ranks.v[c->ranks.n - 1];
+}
+
+static bool is_ours(const struct block_options *o, int64_t rank)
+{
+	return o->ranks_here <= 0 ||
+	       (rank >= o->first_rank && rank < o->first_rank + o->ranks_here);
+}
+
+/* What a block is: said, or the batches, samples or records, whichever is there for some rank. */
+static enum count_field unit_of_cells(const struct count_cells *c)
+{
+	enum count_field unit = COUNT_TOKENS;
+
+	for (size_t i = 0; i < c->v.n; i++)
+		unit = MIN(unit, c->v.v[i].field);
+	return unit;
+}
+
+static int cells_to_rows(struct reading *r)
+{
+	static const char *const units[] = { "blocks", "batches", "samples", "records" };
+	enum count_field unit = unit_of_cells(&r->cells);
+
+	for (size_t i = 0; i < r->cells.v.n; i++) {
+		const struct count_cell *x = &r->cells.v.v[i];
+		struct rank_blocks *row;
+
+		if (!is_ours(r->o, x->rank))
+			continue;
+		row = row_of(r, x->rank);
+		if (x->field == unit && unit != COUNT_TOKENS)
+			row->blocks = x->value;
+		if (x->field == COUNT_TOKENS)
+			row->tokens = x->value;
+		if (x->field == COUNT_RECORDS || (x->field == COUNT_SAMPLES && row->records < 0))
+			row->records = x->value;
+	}
+	if (unit != COUNT_TOKENS)
+		snprintf(r->c->unit, sizeof(r->c->unit), "%s", units[unit]);
+	for (size_t i = 0; i < r->c->ranks.n && unit != COUNT_TOKENS; i++)
+		if (r->c->ranks.v[i].blocks < 0)
+			return error_set(r->reterr, -EINVAL,
+					 "%s: rank %" PRId64 " has no %s, others have",
+					 r->e.v.v[r->cells.v.v[0].file].path, r->c->ranks.v[i].rank,
+					 units[unit]);
+	return 0;
+}
+
+static int counts_of_files(struct reading *r)
+{
+	int s = read_cells(r);
+
+	s = s < 0 ? s : no_doubles(r);
+	return s < 0 ? s : cells_to_rows(r);
+}
+
+/* --- which files are the data --- */
+
+/* One kind is the data: of several the one with the most bytes. */
+static void choose_kind(struct reading *r)
+{
+	int64_t bytes[SHARD_KINDS] = { 0 };
+	size_t files[SHARD_KINDS] = { 0 }, kept = 0;
+	enum shard_kind best = SHARD_KINDS;
+
+	for (size_t i = 0; i < r->e.v.n; i++) {
+		bytes[r->e.v.v[i].kind] += r->e.v.v[i].s.bytes;
+		files[r->e.v.v[i].kind]++;
+	}
+	if (files[SHARD_COUNTS])
+		best = SHARD_COUNTS;
+	for (enum shard_kind k = SHARD_LINES; k < SHARD_KINDS && !files[SHARD_COUNTS]; k++)
+		if (files[k] && k != SHARD_INFO && (best == SHARD_KINDS || bytes[k] > bytes[best]))
+			best = k;
+	if (best == SHARD_KINDS)
+		best = SHARD_INFO;
+	for (enum shard_kind k = 0; k < SHARD_KINDS; k++)
+		if (files[k] && k != best && k != SHARD_INFO)
+			remark(r, "left out: %zu %s of kind %s beside the %s", files[k],
+			       files[k] == 1 ? "file" : "files", shard_kind_name(k),
+			       shard_kind_name(best));
+	for (size_t i = 0; i < r->e.v.n; i++) {
+		if (r->e.v.v[i].kind != best) {
+			free(r->e.v.v[i].path);
+			continue;
+		}
+		r->e.v.v[kept++] = r->e.v.v[i];
+	}
+	r->e.v.n = kept;
+}
+
+/* A file that is one rank's by its name and holds many numbers is lines, not counts by rank. */
+static void settle_numbers(struct reading *r)
+{
+	for (size_t i = 0; i < r->e.v.n; i++) {
+		struct shard_entry *e = &r->e.v.v[i];
+		_cleanup_free_ char *text = NULL;
+		struct count_cells c = { .world = -1 };
+		struct shard_file f;
+		enum shard_kind kind;
+		size_t len;
+
+		if (e->kind != SHARD_COUNTS || e->rank < 0 || shard_open(e->path, &f, &kind, NULL))
+			continue;
+		if (!counts_text(&f, &text, &len, NULL) &&
+		    !counts_parse(e->path, text, len, &c, NULL) && c.assumed && !c.lone)
+			e->kind = SHARD_LINES;
+		shard_close(&f);
+		free(c.v.v);
+	}
+}
+
+/* --- whose they are --- */
+
+/* The part of the path that is one rank's: a folder below the given one, a given folder, a file. */
+static size_t group_end(const struct shard_entry *e, size_t roots)
+{
+	const char *p = e->path + e->inside;
+
+	if (!e->inside)
+		return strlen(e->path);
+	if (roots > 1) /* each given folder is one */
+		return e->inside;
+	while (*p == '/')
+		p++;
+	p = strchr(p, '/');
+	return p ? (size_t)(p - e->path) : strlen(e->path);
+}
+
+static int by_people(const void *a, const void *b)
+{
+	return shard_name_order(((const struct shard_entry *)a)->path,
+				((const struct shard_entry *)b)->path);
+}
+
+static int by_path(const void *a, const void *b)
+{
+	return strcmp(((const struct shard_entry *)a)->path, ((const struct shard_entry *)b)->path);
+}
+
+/* All are numbered and of one total: is each there? */
+static int check_numbers(struct reading *r)
+{
+	int64_t of = -1, index, total;
+	_cleanup_free_ bool *seen = NULL;
+
+	for (size_t i = 0; i < r->e.v.n; i++) {
+		if (!shard_of_name(r->e.v.v[i].path, &index, &total) || (of >= 0 && total != of))
+			return 0;
+		of = total;
+	}
+	if (of < 0 || r->o->partial || of == (int64_t)r->e.v.n)
+		return 0;
+	seen = xcalloc((size_t)of, 1);
+	for (size_t i = 0; i < r->e.v.n; i++)
+		if (shard_of_name(r->e.v.v[i].path, &index, &total))
+			seen[index] = true;
+	for (index = 0; index < of; index++)
+		if (!seen[index])
+			return error_set(r->reterr, -EINVAL,
+					 "%s: shard %" PRId64 " of %" PRId64
+					 " is not there (%zu are)",
+					 r->e.v.v[0].path, index, of, r->e.v.n);
+	return 0;
+}
+
+/* No rank in any name, and no world's size: one file or folder a rank. */
+static int one_a_rank(struct reading *r)
+{
+	size_t roots = r->e.v.v[r->e.v.n - 1].root + 1, before = 0;
+	bool folders = false;
+	int64_t rank = -1;
+
+	qsort(r->e.v.v, r->e.v.n, sizeof(*r->e.v.v), by_people);
+	for (size_t i = 0; i < r->e.v.n; i++) {
+		struct shard_entry *e = &r->e.v.v[i];
+		size_t end = group_end(e, roots);
+
+		if (!i || end != before || strncmp(e->path, r->e.v.v[i - 1].path, end) != 0)
+			rank++;
+		folders |= end < strlen(e->path);
+		before = end;
+		e->rank = rank;
+	}
+	if (!rank)
+		return error_set(r->reterr, -ENODATA,
+				 "%s: one shard; --world-size says to how many ranks it is dealt",
+				 r->e.v.v[0].path);
+	remark(r,
+	       "assumed: one %s a rank, ranks 0-%" PRId64 " in the order of names (--world-size "
+	       "deals them to so many ranks)",
+	       folders ? "folder" : "file", rank);
+	return folders ? 0 : check_numbers(r);
+}
+
+static int deal_files(struct reading *r)
+{
+	int64_t n = (int64_t)r->e.v.n, world = r->o->world_size, more = n % world;
+	bool strided = r->o->deal == DEAL_STRIDED;
+	int s = check_numbers(r);
+
+	if (s < 0)
+		return s;
+	qsort(r->e.v.v, r->e.v.n, sizeof(*r->e.v.v), by_path);
+	for (int64_t i = 0; i < n; i++) {
+		int64_t base = n / world, first = more * (base + 1);
+
+		r->e.v.v[i].rank = strided     ? i % world
+				   : i < first ? i / (base + 1)
+					       : more + (i - first) / base;
+	}
+	if (n == world)
+		remark(r, "assumed: one file a rank in the order of names");
+	else
+		remark(r,
+		       "assumed: %" PRId64 " shards dealt to %" PRId64 " ranks in the order of "
+		       "names, %s (--deal)",
+		       n, world,
+		       strided ? "each rank every so many"
+			       : "each rank some that follow one another");
+	if (n % world)
+		remark(r,
+		       "%" PRId64 " shards are no multiple of %" PRId64 " ranks: %" PRId64
+		       " ranks get one more",
+		       n, world, n % world);
+	return 0;
+}
+
+/* Whose file is it? Leaves rank -1 where records are to be dealt, not files. */
+static int find_owners(struct reading *r)
+{
+	size_t named = 0, kept = 0;
+
+	for (size_t i = 0; i < r->e.v.n; i++)
+		named += r->e.v.v[i].rank >= 0;
+	if (!named && r->o->world_size > 0)
+		return (int64_t)r->e.v.n >= r->o->world_size ? deal_files(r) : 0;
+	if (!named)
+		return one_a_rank(r);
+	for (size_t i = 0; i < r->e.v.n; i++) {
+		struct shard_entry *e = &r->e.v.v[i];
+
+		if (e->rank < 0) {
+			remark(r, "left out: %s has no rank in its name, others have",
+			       base_name(e->path));
+			free(e->path);
+			continue;
+		}
+		r->e.v.v[kept++] = *e;
+	}
+	r->e.v.n = kept;
+	return 0;
+}
+
+/* --- counting --- */
+
+static void count_entry(struct reading *r, struct shard_entry *e, unsigned threads)
+{
+	struct shard_file f;
+	enum shard_kind kind;
+
+	e->status = shard_open(e->path, &f, &kind, &e->error);
+	if (e->status)
+		return;
+	f.length_field = r->o->length_field;
+	f.progress = r->o->progress;
+	f.threads = threads;
+	/* settle_numbers may have said that it is lines */
+	e->status =
+	    shard_count_open(&f, e->kind == SHARD_LINES ? SHARD_LINES : kind, &e->s, &e->error);
+	shard_close(&f);
+}
+
+static bool is_large(const struct shard_entry *e)
+{
+	return e->kind == SHARD_LINES && e->s.bytes >= LARGE_BYTES;
+}
+
+static void count_small(void *user, size_t i)
+{
+	struct reading *r = user;
+
+	if (!is_large(&r->e.v.v[i]) && is_ours(r->o, MAX(r->e.v.v[i].rank, r->o->first_rank)))
+		count_entry(r, &r->e.v.v[i], 1);
+}
+
+static int count_all(struct reading *r)
+{
+	size_t unknown = 0;
+
+	/* The large ones one after the other, each by all workers; then the others side by side. */
+	for (size_t i = 0; i < r->e.v.n; i++)
+		if (is_large(&r->e.v.v[i]) &&
+		    is_ours(r->o, MAX(r->e.v.v[i].rank, r->o->first_rank)))
+			count_entry(r, &r->e.v.v[i], 0);
+	pool_run(0, r->e.v.n, count_small, r);
+	for (size_t i = 0; i < r->e.v.n; i++) {
+		struct shard_entry *e = &r->e.v.v[i];
+
+		if (e->status) {
+			if (r->reterr)
+				*r->reterr = e->error;
+			return e->status;
+		}
+		if (e->s.why[0])
+			remark(r, "%s: %s", base_name(e->path), e->s.why);
+		unknown += e->s.records < 0;
+	}
+	if (unknown)
+		return error_set(r->reterr, -ENODATA,
+				 "%s: it does not say how many records there are",
+				 r->e.v.v[0].path);
+	return 0;
+}
+
+static int by_owner(const void *a, const void *b)
+{
+	const struct shard_entry *x = a, *y = b;
+
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1;
+	return strcmp(x->path, y->path);
+}
+
+/* Fewer shards than ranks: what is in them is dealt, one by one. */
+static void deal_records(struct reading *r)
+{
+	int64_t records = 0, tokens = 0, world = r->o->world_size;
+
+	for (size_t i = 0; i < r->e.v.n; i++) {
+		add_known(&records, r->e.v.v[i].s.records);
+		add_known(&tokens, r->e.v.v[i].s.tokens);
+	}
+	for (int64_t rank = 0; rank < world; rank++)
+		if (is_ours(r->o, rank))
+			*vec_push(&r->c->ranks) = (struct rank_blocks){
+				rank, -1, records / world + (rank < records % world),
+				tokens < 0 ? -1 : tokens / world + (rank < tokens % world),
+				(uint32_t)r->e.v.n
+			};
+	remark(r,
+	       "assumed: fewer shards (%zu) than ranks (%" PRId64
+	       "): all ranks see all shards, and "
+	       "their records are dealt one by one",
+	       r->e.v.n, world);
+}
+
+static void sum_by_rank(struct reading *r)
+{
+	qsort(r->e.v.v, r->e.v.n, sizeof(*r->e.v.v), by_owner);
+	for (size_t i = 0; i < r->e.v.n; i++) {
+		const struct shard_entry *e = &r->e.v.v[i];
+		struct rank_blocks *row;
+
+		if (!is_ours(r->o, e->rank))
+			continue;
+		row = row_of(r, e->rank);
+		if (row->records < 0) {
+			row->records = row->tokens = 0;
+			row->files = 0;
+		}
+		add_known(&row->records, e->s.records);
+		add_known(&row->tokens, e->s.tokens);
+		row->files++;
+	}
+}
+
+static int counts_of_shards(struct reading *r)
+{
+	bool deal;
+	int s = find_owners(r);
+
+	if (s < 0)
+		return s;
+	deal = r->e.v.v[0].rank < 0;
+	s = count_all(r);
+	if (s < 0)
+		return s;
+	if (deal)
+		deal_records(r);
+	else
+		sum_by_rank(r);
+	for (size_t i = 0; i < r->c->ranks.n; i++)
+		r->c->ranks.v[i].blocks = r->c->ranks.v[i].records;
+	snprintf(r->c->unit, sizeof(r->c->unit), "%s",
+		 r->e.v.v[0].kind == SHARD_TAR ? "samples" : "records");
+	return 0;
+}
+
+/* --- packing --- */
+
+static int pack(struct reading *r)
+{
+	struct block_counts *c = r->c;
+	bool stated = !strcmp(c->unit, "blocks"), tokens = true;
+
+	for (size_t i = 0; i < c->ranks.n; i++)
+		tokens &= c->ranks.v[i].tokens >= 0;
+	if (r->o->sequence_length <= 0 || stated) {
+		if (!c->unit[0])
+			return error_set(r->reterr, -ENODATA,
+					 "only tokens are counted; --sequence-length says how many "
+					 "make a block");
+		c->sequence_length = r->o->sequence_length > 0 ? r->o->sequence_length : -1;
+		return 0;
+	}
+	if (!tokens)
+		return error_set(r->reterr, -ENODATA,
+				 "blocks of %" PRId64 " tokens cannot be counted: the %s of some "
+				 "rank have no token lengths (--length-field names where they are)",
+				 r->o->sequence_length, c->unit[0] ? c->unit : "counts");
+	for (size_t i = 0; i < c->ranks.n; i++)
+		c->ranks.v[i].blocks = c->ranks.v[i].tokens / r->o->sequence_length;
+	c->packed = true;
+	c->sequence_length = r->o->sequence_length;
+	snprintf(c->unit, sizeof(c->unit), "blocks");
+	remark(r,
+	       "assumed: each rank's tokens are joined end to end and cut into blocks of %" PRId64
+	       "; what is left over is dropped, and nothing is put between records",
+	       c->sequence_length);
+	return 0;
+}
+
+static void say_the_rest(struct reading *r)
+{
+	if (r->e.strangers)
+		remark(r, "left out: %zu %s that %s no data by name or content", r->e.strangers,
+		       r->e.strangers == 1 ? "file" : "files", r->e.strangers == 1 ? "is" : "are");
+	if (r->unsaid)
+		*vec_push(&r->c->remarks) = xasprintf("and %zu more remarks", r->unsaid);
+}
+
+static int read_all(struct reading *r, const char *const *paths, size_t n)
+{
+	int64_t world = r->o->world_size;
+	int s = shard_walk(paths, n, r->o, &r->e, r->reterr);
+
+	if (s < 0)
+		return s;
+	settle_numbers(r);
+	choose_kind(r);
+	if (!r->e.v.n)
+		return error_set(r->reterr, -ENODATA, "%s: nothing that can be counted",
+				 n ? paths[0] : "no path");
+	s = r->e.v.v[0].kind == SHARD_COUNTS ? counts_of_files(r) : counts_of_shards(r);
+	s = s < 0 ? s : pack(r);
+	if (s < 0)
+		return s;
+	say_the_rest(r);
+	if (!r->c->ranks.n && !r->o->partial)
+		return error_set(r->reterr, -ENODATA, "%s: no rank's counts", paths[0]);
+	if (r->o->partial)
+		return 0;
+	s = block_counts_whole(r->c, MAX(world, r->cells.world), r->reterr);
+	return s;
+}
+
+int block_counts_read(const char *const *paths, size_t n, const struct block_options *options,
+		      struct block_counts *ret, struct error *reterr)
+{
+	struct block_counts c = { .sequence_length = -1 };
+	struct reading r = { .o = options, .c = &c, .reterr = reterr, .cells = { .world = -1 } };
+	int s;
+
+	if (options->world_size > COUNT_RANKS_MOST || options->ranks_here > COUNT_RANKS_MOST ||
+	    options->first_rank < 0 || options->first_rank > COUNT_RANKS_MOST)
+		return error_set(reterr, -EINVAL, "more than %" PRId64 " ranks", COUNT_RANKS_MOST);
+	s = read_all(&r, paths, n);
+	shard_entries_done(&r.e);
+	free(r.cells.v.v);
+	if (s < 0)
+		block_counts_done(&c);
+	else
+		*ret = c;
+	return s;
+}
+
+int block_counts_add(struct block_counts *c, const struct rank_blocks *row, const char *where,
+		     struct error *reterr)
+{
+	size_t at = 0, end = c->ranks.n;
+
+	if (row->rank < 0 || row->rank >= COUNT_RANKS_MOST || row->blocks < 0)
+		return error_set(reterr, -EINVAL,
+				 "%s: %" PRId64 " blocks of rank %" PRId64 " cannot be", where,
+				 row->blocks, row->rank);
+	while (at < end) {
+		size_t mid = (at + end) / 2;
+
+		if (c->ranks.v[mid].rank < row->rank)
+			at = mid + 1;
+		else
+			end = mid;
+	}
+	if (at < c->ranks.n && c->ranks.v[at].rank == row->rank) {
+		if (c->ranks.v[at].blocks == row->blocks)
+			return 0;
+		return error_set(reterr, -EINVAL,
+				 "%s: %" PRId64 " blocks of rank %" PRId64
+				 ", of which another node counted %" PRId64,
+				 where, row->blocks, row->rank, c->ranks.v[at].blocks);
+	}
+	vec_grow(&c->ranks, 1);
+	memmove(&c->ranks.v[at + 1], &c->ranks.v[at], (c->ranks.n - at) * sizeof(*c->ranks.v));
+	c->ranks.v[at] = *row;
+	c->ranks.n++;
+	return 0;
+}
+
+int block_counts_whole(const struct block_counts *c, int64_t world_size, struct error *reterr)
+{
+	int64_t next = 0;
+
+	for (size_t i = 0; i < c->ranks.n; i++) {
+		if (c->ranks.v[i].rank > next)
+			break;
+		next = c->ranks.v[i].rank + 1;
+	}
+	if (c->ranks.n && c->ranks.v[c->ranks.n - 1].rank >= next)
+		return error_set(reterr, -EINVAL,
+				 "no count of rank %" PRId64
+				 ", though there is one of rank %" PRId64,
+				 next, c->ranks.v[c->ranks.n - 1].rank);
+	if (world_size > 0 && next < world_size)
+		return error_set(reterr, -EINVAL,
+				 "no count of rank %" PRId64 " (of %" PRId64 " ranks)", next,
+				 world_size);
+	if (world_size > 0 && next > world_size)
+		return error_set(reterr, -EINVAL,
+				 "a count of rank %" PRId64 ", but the job has %" PRId64 " ranks",
+				 next - 1, world_size);
+	return 0;
+}
+
+void block_counts_done(struct block_counts *c)
+{
+	for (size_t i = 0; i < c->remarks.n; i++)
+		free(c->remarks.v[i]);
+	free(c->remarks.v);
+	free(c->ranks.v);
+	*c = (struct block_counts){ 0 };
+}

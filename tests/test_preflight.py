@@ -1,0 +1,414 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`lockstep preflight` alone and with a few nodes on loopback: every invariant has its odd node, which
+is named; probes that hang are findings; secrets are not printed. The machine is made up by files below
+LOCKSTEP_PREFLIGHT_ROOT and by scripts called nvidia-smi and rocm-smi."""
+import json
+import os
+import pathlib
+import random
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+LOCKSTEP = os.path.abspath(os.environ.get('LOCKSTEP', ROOT / 'build/lockstep'))
+KEPT = {k: v for k, v in os.environ.items()
+        if not k.startswith(('NCCL_', 'TORCH', 'SLURM', 'PET_', 'MASTER', 'WORLD', 'LOCAL_', 'OMPI', 'GROUP_', 'DEEPSPEED'))}
+SMI = '''#!/bin/sh
+case "$1" in
+*memory.total*) cat <<X
+index, uuid, name, memory.total [MiB], memory.used [MiB], utilization.gpu [%]
+{core}
+X
+;;
+*throttle*) printf 'index, clocks_throttle_reasons.active\\n{throttle}\\n' ;;
+*ecc*) printf 'index, ecc.errors.uncorrected.volatile.total\\n{ecc}\\n' ;;
+*persistence*) printf 'index, persistence_mode\\n0, Enabled\\n1, Enabled\\n' ;;
+*retired*) echo 'Field "retired_pages.pending" is not a valid field to query.'; exit 2 ;;
+*compute-apps*) printf 'gpu_uuid, pid, process_name, used_gpu_memory [MiB]\\n{apps}\\n' ;;
+*) exit 2 ;;
+esac
+'''
+GPU = '{0}, GPU-{0}, NVIDIA H100 80GB HBM3, 81559 MiB, {1} MiB, {2} %'
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(('127.0.0.1', 0))
+        return s.getsockname()[1]
+
+
+class Preflight(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(self.scratch.cleanup)
+        self.dir = pathlib.Path(self.scratch.name)
+        (self.dir / 'bin').mkdir()
+        self.secret = self.dir / 'secret'
+        self.secret.write_text('open sesame, said nobody ever\n')
+        self.secret.chmod(0o600)
+
+    def put(self, name, text, mode=0o644):
+        path = self.dir / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(mode)
+        return path
+
+    def smi(self, node='', core=None, throttle='0, 0x0\\n1, 0x0', ecc='0, 0\\n1, 0', apps=''):
+        core = core or '\n'.join(GPU.format(i, 4, 0) for i in range(2))
+        self.put(f'bin{node}/nvidia-smi', SMI.format(core=core, throttle=throttle, ecc=ecc, apps=apps), 0o755)
+
+    def env(self, node='', **more):
+        root = self.dir / f'root{node}'
+        root.mkdir(exist_ok=True)
+        return {**KEPT, 'PATH': f'{self.dir}/bin{node}:{KEPT["PATH"]}', 'LOCKSTEP_PREFLIGHT_ROOT': str(root), **more}
+
+    def command(self, argv, env, cwd=None):
+        return subprocess.Popen([LOCKSTEP, 'preflight', '--python', 'none', *map(str, argv)], env=env, cwd=cwd or self.dir,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def alone(self, *argv, status=None, **env):
+        p = self.command(['--json', *argv], self.env(**env))
+        out, err = p.communicate(timeout=60)
+        if status is not None:
+            self.assertEqual(p.returncode, status, out + err)
+        self.out = out
+        return json.loads(out)
+
+    def nodes(self, n, *argv, each=None, status=None, env=None, cwd=None):
+        """n nodes; each(i) gives options of its own, env(i) variables, cwd(i) what stands for the node's own storage. The
+        verdict, the same for all."""
+        place = ['--meet', f'127.0.0.1:{free_port()}', '--secret-file', self.secret, '--job', 'j', '--wait', '20', '--nodes', n]
+        running = [self.command(['--json', *place, '--node', i, '--name', f'n{i}', *argv, *(each(i) if each else [])],
+                                self.env(i, **(env(i) if env else {})), cwd and cwd(i)) for i in range(n)]
+        said = [p.communicate(timeout=60) for p in running]
+        for p, (out, err) in zip(running, said):
+            self.assertEqual(out, said[0][0], err)
+            if status is not None:
+                self.assertEqual(p.returncode, status, out + err)
+        self.out = said[0][0]
+        return json.loads(self.out)
+
+    def check(self, verdict, name, state):
+        found = [c for c in verdict['checks'] if f'{c["invariant"]}.{c["name"]}' == name]
+        self.assertEqual([c['state'] for c in found], [state], json.dumps(verdict, indent=1))
+        return found[0]
+
+    # --- blocks ---
+
+    def counts(self, blocks):
+        return self.put('counts.csv', 'rank,blocks\n' + ''.join(f'{r},{b}\n' for r, b in enumerate(blocks)))
+
+    def test_the_incident_is_refused_and_its_ranks_are_named(self):
+        rng = random.Random(1)
+        blocks = [rng.randint(30836, 30887) for _ in range(16)]
+        blocks[3], blocks[11] = 30835, 30888
+        begun = time.monotonic()
+        v = self.alone('--only', 'blocks', '--blocks', self.counts(blocks), '--blocks-per-step', 8, status=1)
+        self.assertLess(time.monotonic() - begun, 2.7)
+        c = self.check(v, 'blocks.balance', 'refuse')
+        self.assertEqual(c['ranks'], [3, 11])
+        self.assertEqual((c['blocks']['least_steps'], c['blocks']['most_steps']), (3854, 3861))
+        for word in ('3,854', '3,861', '7 steps', 'rank 3 ', 'rank 11 '):
+            self.assertIn(word, c['measured'])
+        self.assertEqual(v['verdict'], 'refused')
+
+    def test_even_counts_are_ready_and_one_number_a_line_will_do(self):
+        self.alone('--only', 'blocks', '--blocks', self.counts([800] * 16), '--blocks-per-step', 8, status=0)
+        self.alone('--only', 'blocks', '--blocks', self.put('plain.txt', '800\n' * 4), '--blocks-per-step', 8, status=0)
+
+    def test_evened_warned_and_switched_off_counts_do_not_refuse(self):
+        uneven = ['--only', 'blocks', '--blocks', self.counts([80, 160]), '--blocks-per-step', 8]
+        self.alone(*uneven, status=1)
+        self.check(self.alone(*uneven, '--evened', status=0), 'blocks.balance', 'ok')
+        self.check(self.alone(*uneven, '--strict', 'blocks=warn', status=0), 'blocks.balance', 'warn')
+        self.check(self.alone(*uneven, '--strict', 'blocks.balance=warn', status=0), 'blocks.balance', 'warn')
+        self.assertEqual(self.alone(*uneven, '--strict', 'blocks=off', status=0)['checks'], [])
+
+    def test_a_partial_last_step_refuses_only_where_it_is_run(self):
+        rest = ['--only', 'blocks', '--blocks', self.counts([16, 17]), '--blocks-per-step', 8]
+        self.check(self.alone(*rest, status=0), 'blocks.balance', 'warn')
+        self.check(self.alone(*rest, '--keep-last', status=1), 'blocks.balance', 'refuse')
+
+    def test_counts_that_are_none_cannot_tell(self):
+        for text in ('rank,blocks\n0,5\n2,5\n', 'rank,blocks\n0,5\n0,6\n', 'rank,blocks\n-1,5\n', 'rank,blocks\n0,x\n', ''):
+            v = self.alone('--only', 'blocks', '--blocks', self.put('bad.csv', text), '--blocks-per-step', 8, status=2)
+            self.assertEqual(v['verdict'], 'cannot-tell')
+        self.alone('--only', 'blocks', '--blocks', self.dir / 'nowhere', status=2)
+        self.alone('--only', 'blocks', status=2)
+
+    def test_counts_of_another_world_size_are_refused(self):
+        v = self.alone('--only', 'blocks', '--blocks', self.counts([8] * 16), '--world-size', 8, status=1)
+        self.assertIn('16 ranks', self.check(v, 'blocks.ranks', 'refuse')['measured'])
+
+    def test_each_node_counts_its_own_ranks(self):
+        for i, blocks in enumerate(([80, 80], [80, 96])):
+            self.put(f'mine{i}.csv', 'rank,blocks\n' + ''.join(f'{2 * i + k},{b}\n' for k, b in enumerate(blocks)))
+        v = self.nodes(2, '--only', 'blocks', '--ranks', 2, '--blocks-per-step', 8,
+                       each=lambda i: ['--blocks', self.dir / f'mine{i}.csv'], status=1)
+        c = self.check(v, 'blocks.balance', 'refuse')
+        self.assertEqual((c['ranks'][-1], sorted(c['hosts'])), (3, ['n0', 'n1']))
+
+    # --- agreement ---
+
+    def test_a_different_variable_version_and_commit_is_named(self):
+        v = self.nodes(3, '--only', 'agreement', env=lambda i: {'NCCL_ALGO': 'Ring' if i == 1 else 'Tree'}, status=1)
+        c = self.check(v, 'agreement.environment', 'refuse')
+        self.assertEqual(c['hosts'], ['n1'])
+        self.assertIn('NCCL_ALGO: Tree on n0 and n2, Ring on n1', c['measured'])
+
+    def test_on_a_tie_both_sides_are_named(self):
+        v = self.nodes(2, '--only', 'agreement', env=lambda i: {'NCCL_PROTO': f'P{i}'}, status=1)
+        c = self.check(v, 'agreement.environment', 'refuse')
+        self.assertEqual(c['hosts'], ['n0', 'n1'])
+        self.assertTrue(c['differs'][0]['tie'])
+
+    def test_what_belongs_to_a_node_may_differ(self):
+        v = self.nodes(2, '--only', 'agreement', status=0,
+                       env=lambda i: {'CUDA_VISIBLE_DEVICES': str(i), 'NCCL_HOSTID': str(i), 'NCCL_ALGO': 'Ring'})
+        self.check(v, 'agreement.environment', 'ok')
+
+    def test_secrets_differ_without_being_told(self):
+        v = self.nodes(3, '--only', 'agreement', env=lambda i: {'TORCH_HUB_TOKEN': 'sesame' if i else 'abracadabra',
+                                                                'NCCL_LIB': 'http://me:sesame@host/'}, status=1)
+        self.assertIn('TORCH_HUB_TOKEN', self.check(v, 'agreement.environment', 'refuse')['measured'])
+        self.assertNotIn('sesame', self.out)
+        self.assertNotIn('abracadabra', self.out)
+
+    def test_the_differing_key_of_a_configuration_is_named(self):
+        forms = {'json': '{"optim": {"lr": %s, "eps": 1}, "steps": 5}', 'yaml': 'optim:\n  lr: %s\n  eps: 1\nsteps: 5\n',
+                 'toml': '[optim]\nlr = %s\neps = 1\n', 'ini': '[optim]\nlr=%s\neps=1\n'}
+        for kind, form in forms.items():
+            for i in range(3):
+                self.put(f'c{i}/train.{kind}', form % ('3e-4' if i == 2 else '1e-4'))
+            v = self.nodes(3, '--only', 'agreement', '--config', f'train.{kind}', cwd=lambda i: self.dir / f'c{i}', status=1)
+            c = self.check(v, 'agreement.config', 'refuse')
+            self.assertEqual(c['hosts'], ['n2'])
+            low, high = ('0.0001', '0.0003') if kind == 'json' else ('1e-4', '3e-4')
+            self.assertIn(f'train.{kind}: optim.lr: {low} on n0 and n1, {high} on n2', c['measured'])
+            self.assertNotIn('eps', c['measured'])
+
+    def tree(self, name, **files):
+        folder = self.dir / name
+        folder.mkdir()
+        git = ['git', '-C', str(folder), '-c', 'user.name=x', '-c', 'user.email=x@y', '-c', 'commit.gpgsign=false']
+        (folder / 'train.py').write_text('print(1)\n')
+        subprocess.run([*git, 'init', '-q'], check=True)
+        subprocess.run([*git, 'add', '-A'], check=True)
+        subprocess.run([*git, 'commit', '-qm', 'x', '--date', '2026-01-01T00:00:00Z'], check=True,
+                       env={**KEPT, 'GIT_COMMITTER_DATE': '2026-01-01T00:00:00Z'})
+        for file, text in files.items():
+            (folder / file.replace('_', '.')).write_text(text)
+        return folder
+
+    def test_a_changed_file_of_the_code_is_named(self):
+        trees = [self.tree(f't{i}', **({'train_py': 'print(2)\n', 'new_py': ''} if i == 1 else {})) for i in range(3)]
+        v = self.nodes(3, '--only', 'agreement', each=lambda i: ['--code', trees[i]], status=1)
+        c = self.check(v, 'agreement.code', 'refuse')
+        self.assertEqual(c['hosts'], ['n1'])
+        self.assertEqual({d['item'] for d in c['differs']}, {'train.py', 'new.py'})
+
+    def test_a_file_of_the_data_that_differs_is_named(self):
+        for i in range(3):
+            os.utime(self.put(f'd{i}/a.bin', 'x' * 3000000 + ('y' if i == 1 else 'z')), (1, 1))
+        v = self.nodes(3, '--only', 'agreement', '--data', 'a.bin', cwd=lambda i: self.dir / f'd{i}', status=1)
+        c = self.check(v, 'agreement.data', 'refuse')
+        self.assertEqual((c['hosts'], c['differs'][0]['item']), (['n1'], 'a.bin'))
+
+    def test_only_the_ends_of_data_are_read_unless_all_is_asked_for(self):
+        for name, middle in (('one', 'a'), ('two', 'b')):
+            path = self.put(f'{name}/x.bin', 'x' * 2000000 + middle + 'x' * 2000000)
+            os.utime(path, (1, 1))
+        for more, status in (([], 0), (['--hash-data'], 1)):
+            self.nodes(2, '--only', 'agreement', '--data', 'x.bin', *more, cwd=lambda i: self.dir / ('one', 'two')[i], status=status)
+
+    def test_ranks_that_two_nodes_or_none_would_run_are_named(self):
+        v = self.nodes(2, '--only', 'agreement', '--ranks', 4, each=lambda i: ['--first-rank', 3 * i], status=1)
+        self.assertIn('both would run rank 3', [c for c in v['checks'] if c['name'] == 'ranks'][0]['measured'])
+        v = self.nodes(2, '--only', 'agreement', '--ranks', 4, '--world-size', 9, each=lambda i: ['--first-rank', 5 * i], status=1)
+        self.assertEqual(self.check(v, 'agreement.ranks', 'refuse')['ranks'], [4])
+
+    # --- gpus ---
+
+    def test_no_gpu_is_refused_only_where_one_was_asked_for(self):
+        self.check(self.alone('--skip', 'storage', status=0), 'gpus.count', 'ok')
+        self.check(self.alone('--only', 'gpus', '--gpus', 8, status=1), 'gpus.count', 'refuse')
+
+    def test_healthy_gpus_are_ready(self):
+        self.smi()
+        v = self.alone('--only', 'gpus', '--gpus', 2, status=0)
+        self.assertEqual({c['state'] for c in v['checks']}, {'ok'}, v)
+
+    def test_each_trouble_of_a_gpu_is_named(self):
+        cases = {
+            'memory': {'core': GPU.format(0, 4, 0) + '\n' + GPU.format(1, 40000, 0)},
+            'busy': {'core': GPU.format(0, 4, 0) + '\n' + GPU.format(1, 4, 100)},
+            'errors': {'ecc': '0, 0\\n1, 2'},
+            'throttle': {'throttle': '0, 0x0000000000000001\\n1, 0x0000000000000041'},
+            'strangers': {'apps': 'GPU-1, 4711, python3, 300 MiB'},
+        }
+        for name, made in cases.items():
+            self.smi(**made)
+            c = self.check(self.alone('--only', 'gpus', '--gpus', 2, status=1), f'gpus.{name}', 'refuse')
+            self.assertIn('GPU 1', c['measured'])
+            self.assertTrue(c['limit'] and c['remedy'])
+
+    def test_a_node_that_lacks_a_gpu_is_the_odd_one(self):
+        for i in range(3):
+            self.smi(i, core='\n'.join(GPU.format(k, 4, 0) for k in range(2 - (i == 2))))
+        v = self.nodes(3, '--only', 'gpus', status=1)
+        self.assertEqual(self.check(v, 'gpus.count', 'refuse')['hosts'], ['n2'])
+
+    def test_young_xids_refuse_and_old_ones_warn(self):
+        self.smi()
+        up = int(float(pathlib.Path('/proc/uptime').read_text().split()[0]))
+        for age, name, state in ((60, 'xid', 'refuse'), (up, 'old-xid', 'warn')):
+            self.put('root/kernel.log', f'<4>[{max(up - age, 0)}.123456] NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.\n'
+                                        f'<4>[{max(up - age, 0)}.2] NVRM: Xid (PCI:0000:3b:00): 31, an application\'s fault\n')
+            v = self.alone('--only', 'gpus', '--gpus', 2, '--limit', 'xid-hours=0' if state == 'warn' else 'xid-hours=24')
+            self.assertIn('XID 79', self.check(v, f'gpus.{name}', state)['measured'])
+
+    def test_rocm_is_understood(self):
+        card = {'Card series': 'AMD Instinct MI300X', 'VRAM Total Memory (B)': str(192 << 30), 'VRAM Total Used Memory (B)': '1000', 'GPU use (%)': '0'}
+        self.put('bin/rocm-smi', '#!/bin/sh\ncat <<X\n' + json.dumps({f'card{i}': card for i in range(8)}) + '\nX\n', 0o755)
+        self.alone('--only', 'gpus', '--gpus', 8, status=0)
+
+    def test_a_probe_that_hangs_is_a_finding(self):
+        for script in ('sleep 1000', 'kill -STOP $$; sleep 1000', 'trap "" TERM INT; while :; do sleep 1; done'):
+            self.put('bin/nvidia-smi', f'#!/bin/sh\n{script}\n', 0o755)
+            begun = time.monotonic()
+            v = self.alone('--only', 'gpus', '--probe-seconds', 1, status=1)
+            self.assertLess(time.monotonic() - begun, 5)
+            self.assertIn('no answer', self.check(v, 'gpus.probe', 'refuse')['measured'])
+
+    def test_a_driver_that_fails_is_refused(self):
+        self.put('bin/nvidia-smi', '#!/bin/sh\necho "NVIDIA-SMI has failed"\nexit 9\n', 0o755)
+        self.check(self.alone('--only', 'gpus', status=1), 'gpus.answer', 'refuse')
+
+    # --- fabric ---
+
+    def link(self, node, mtu='9000', speed='100000', name='eth0', up='up'):
+        for file, text in (('mtu', mtu), ('speed', speed), ('operstate', up), ('device/vendor', 'x')):
+            self.put(f'root{node}/sys/class/net/{name}/{file}', text + '\n')
+
+    def port(self, node, state='4: ACTIVE', rate='400 Gb/sec (4X NDR)'):
+        for file, text in (('state', state), ('rate', rate), ('phys_state', '5: LinkUp'), ('link_layer', 'InfiniBand')):
+            self.put(f'root{node}/sys/class/infiniband/mlx5_0/ports/1/{file}', text + '\n')
+
+    def test_the_odd_mtu_speed_and_port_are_named(self):
+        for i in range(3):
+            self.link(i, mtu='1500' if i == 1 else '9000', speed='10000' if i == 2 else '100000')
+            self.port(i, rate='200 Gb/sec (4X HDR)' if i == 0 else '400 Gb/sec (4X NDR)')
+        v = self.nodes(3, '--only', 'fabric', status=1)
+        self.assertEqual(self.check(v, 'fabric.mtu', 'refuse')['hosts'], ['n1'])
+        self.assertEqual(self.check(v, 'fabric.speed', 'warn')['hosts'], ['n2'])
+        self.assertEqual(self.check(v, 'fabric.rdma', 'refuse')['hosts'], ['n0'])
+
+    def test_a_port_that_waits_for_the_subnet_manager_is_refused(self):
+        self.port('', state='2: INIT')
+        self.assertIn('mlx5_0/1', self.check(self.alone('--only', 'fabric', status=1), 'fabric.ports', 'refuse')['measured'])
+
+    def test_contradictions_of_variables_are_named(self):
+        self.link('')
+        for env in ({'NCCL_SOCKET_IFNAME': 'ib0'}, {'NCCL_IB_DISABLE': '1', 'NCCL_IB_HCA': 'mlx5_0'}, {'NCCL_IB_HCA': 'mlx5_9'},
+                    {'NCCL_P2P_DISABLE': '1', 'NCCL_P2P_LEVEL': 'NVL'}, {'NCCL_MIN_NCHANNELS': '8', 'NCCL_MAX_NCHANNELS': '4'},
+                    {'NCCL_NET': 'IB'}, {'NCCL_ASYNC_ERROR_HANDLING': '1', 'TORCH_NCCL_ASYNC_ERROR_HANDLING': '3'}):
+            c = self.check(self.alone('--only', 'fabric', status=1, **env), 'fabric.variables', 'refuse')
+            self.assertIn(list(env)[0], c['measured'])
+        for env in ({'NCCL_SOCKET_IFNAME': '^docker,lo'}, {'NCCL_SOCKET_IFNAME': 'ib,eth'}, {'NCCL_SOCKET_IFNAME': '=eth0'}, {'NCCL_IB_DISABLE': '1'}):
+            self.alone('--only', 'fabric', status=0, **env)
+
+    def test_a_taken_port_and_a_name_that_is_none_are_refused(self):
+        with socket.socket() as s:
+            s.bind(('127.0.0.1', 0))
+            s.listen()
+            place = f'127.0.0.1:{s.getsockname()[1]}'
+            self.assertIn(place, self.check(self.alone('--only', 'fabric', '--rendezvous', place, status=1), 'fabric.rendezvous', 'refuse')['measured'])
+        self.check(self.alone('--only', 'fabric', '--rendezvous', place, status=0), 'fabric.rendezvous', 'ok')
+        self.alone('--only', 'fabric', '--rendezvous', 'nobody.invalid:29500', status=1)
+        self.alone('--only', 'fabric', '--rendezvous', 'nonsense', status=1)
+        self.check(self.alone('--only', 'fabric', MASTER_ADDR='127.0.0.1', MASTER_PORT=str(free_port()), status=0), 'fabric.rendezvous', 'ok')
+
+    # --- storage ---
+
+    def test_a_folder_that_cannot_be_written_is_refused(self):
+        (self.dir / 'file').write_text('')
+        self.check(self.alone('--only', 'storage', '--checkpoints', '/proc', status=1), 'storage.write', 'refuse')
+        c = self.check(self.alone('--only', 'storage', '--checkpoints', self.dir / 'to/be/made', '--checkpoint-size', '1K'), 'storage.write', 'ok')
+        self.assertEqual(sorted(p.name for p in self.dir.iterdir()), ['bin', 'file', 'root', 'secret'], c)
+
+    def test_room_is_for_the_checkpoints_to_come(self):
+        folder = self.dir / 'ck'
+        folder.mkdir()
+        v = self.alone('--only', 'storage', '--checkpoints', folder, '--checkpoint-size', '900T', status=1)
+        self.assertIn('1.8 PiB', self.check(v, 'storage.room', 'refuse')['limit'])
+        self.check(self.alone('--only', 'storage', '--checkpoints', folder), 'storage.room', 'warn')
+        self.check(self.alone('--only', 'storage', '--checkpoints', folder, '--checkpoint-size', '1M'), 'storage.room', 'ok')
+
+    def test_small_limits_are_named(self):
+        for limit, name in (('shm-mib=99999999999', 'shm'), ('open-files=999999999', 'open-files')):
+            found = [c for c in self.alone('--only', 'storage', '--limit', limit)['checks'] if c['name'] == name]
+            self.assertIn(found[0]['state'], ('refuse', 'warn'))
+
+    # --- recoverable ---
+
+    def test_a_job_that_saves_at_the_end_only_is_refused(self):
+        self.check(self.alone('--only', 'recoverable', '--save-steps', 0, status=1), 'recoverable.saves', 'refuse')
+        for text in ('{"save_strategy": "no"}', 'checkpoint:\n  enable: false\n', 'save_interval = 0\n'):
+            self.check(self.alone('--only', 'recoverable', '--config', self.put('job.cfg', text), status=1), 'recoverable.saves', 'refuse')
+        for text in ('{"save_strategy": "steps", "save_steps": 500}', 'checkpoint:\n  interval: 500\n', 'save-interval: 500\n'):
+            c = self.check(self.alone('--only', 'recoverable', '--config', self.put('job.cfg', text), status=0), 'recoverable.saves', 'ok')
+            self.assertIn('500 steps', c['measured'])
+
+    def test_gpu_hours_at_risk_are_told(self):
+        v = self.alone('--only', 'recoverable', '--save-steps', 1000, '--step-ms', 36000, '--world-size', 16, status=0)
+        self.assertIn('160.0 GPU hours', self.check(v, 'recoverable.saves', 'warn')['measured'])
+
+    def test_a_watchdog_shorter_than_a_save_is_refused(self):
+        self.check(self.alone('--only', 'recoverable', '--save-seconds', 700, status=1), 'recoverable.watchdog', 'refuse')
+        self.check(self.alone('--only', 'recoverable', '--save-seconds', 700, '--watchdog-seconds', 1800, status=0), 'recoverable.watchdog', 'ok')
+        config = self.put('args.json', '{"ddp_timeout": 60}')
+        self.check(self.alone('--only', 'recoverable', '--save-seconds', 120, '--config', config, status=1), 'recoverable.watchdog', 'refuse')
+
+    def test_the_recorder_and_the_watcher(self):
+        self.check(self.alone('--only', 'recoverable', TORCH_NCCL_TRACE_BUFFER_SIZE='0', status=0), 'recoverable.recorder', 'warn')
+        self.check(self.alone('--only', 'recoverable', '--strict', 'recoverable.recorder=refuse', TORCH_FR_BUFFER_SIZE='0', status=1),
+                   'recoverable.recorder', 'refuse')
+        self.check(self.alone('--only', 'recoverable', TORCH_FR_BUFFER_SIZE='2000', status=0), 'recoverable.recorder', 'ok')
+        self.check(self.alone('--only', 'recoverable', TORCH_FR_BUFFER_SIZE='2000', TORCH_NCCL_DUMP_ON_TIMEOUT='0', status=0),
+                   'recoverable.recorder', 'warn')
+        self.check(self.alone('--only', 'recoverable', '--watched', status=0), 'recoverable.watcher', 'ok')
+
+    # --- the command ---
+
+    def test_bad_usage_is_one_line(self):
+        for argv in (['--only', 'nothing'], ['--strict', 'gpus'], ['--strict', 'gpus=maybe'], ['--limit', 'x=1'], ['--limit', 'skew-ms=x'],
+                     ['--blocks-per-step', '0'], ['--nodes', '3'], ['--nodes', '2', '--node', '2'], ['--checkpoint-size', 'big'], ['word'],
+                     ['--nodes', '2', '--meet-folder', '.', '--names', 'a']):
+            p = self.command(argv, self.env())
+            out, err = p.communicate(timeout=30)
+            self.assertEqual((p.returncode, out, err.count('\n')), (64, '', 1), (argv, err))
+
+    def test_text_is_at_most_100_columns_and_begins_with_the_verdict(self):
+        self.smi(core=GPU.format(0, 40000, 0) + '\n' + GPU.format(1, 40000, 100))
+        p = self.command(['--blocks', self.counts([80, 160]), '--checkpoints', '/' + 'x' * 300], self.env(NCCL_SOCKET_IFNAME='y' * 300))
+        out, _ = p.communicate(timeout=60)
+        self.assertTrue(out.startswith('refused: '), out)
+        self.assertLessEqual(max(map(len, out.splitlines())), 100)
+        states = [line.split()[0] for line in out.splitlines()[1:] if not line.startswith(' ')]
+        order = ['refuse', 'unknown', 'warn', 'ok']
+        self.assertEqual(states, sorted(states, key=order.index))
+        self.assertEqual(p.returncode, 1)
+
+    def test_nothing_is_left_behind(self):
+        before = set(os.listdir('/dev/shm'))
+        self.alone('--skip', 'storage')
+        self.assertEqual({n for n in set(os.listdir('/dev/shm')) - before if 'preflight' in n}, set())
+
+
+if __name__ == '__main__':
+    unittest.main()

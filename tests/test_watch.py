@@ -1,0 +1,475 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`lockstep watch`: what it says of recordings made from published figures, and that it follows, survives and is never
+silent. test_watch.py [test...]; LONG=1 takes the large numbers."""
+import json
+import os
+import pathlib
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / 'tests/gen'))
+import watch_streams as ws  # noqa: E402
+
+LOCKSTEP = os.path.abspath(os.environ.get('LOCKSTEP', ROOT / 'build/lockstep'))
+SEED = int(os.environ.get('SEED', random.randrange(1 << 30)))
+LONG = bool(os.environ.get('LONG'))
+FAST = ['--interval', '100ms', '--suspect', '1s', '--hung', '2s', '--blind', '1s']
+TRAIN = ('train', 600)
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.dir = pathlib.Path(scratch.name)
+        self.running = []
+        self.addCleanup(self.end)
+
+    def end(self):
+        for p in self.running:
+            if p.poll() is None:
+                p.kill()
+            p.communicate()
+
+    def replay(self, lines, *more, sources=('--gpu-command', 'gpus', '--log', 'log')):
+        path = self.dir / 'recording.jsonl'
+        path.write_text('\n'.join(json.dumps(line) for line in lines) + '\n')
+        r = subprocess.run([LOCKSTEP, 'watch', '--json', '--replay', path, *sources, *more], capture_output=True, text=True,
+                           timeout=300)
+        self.assertEqual(r.stderr, '')
+        self.status = r.returncode
+        return [json.loads(line) for line in r.stdout.splitlines()]
+
+    def start(self, *argv, state='state'):
+        p = subprocess.Popen([LOCKSTEP, 'watch', '--json', *FAST, '--state', self.dir / state, *argv], stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True)
+        p.said = []
+        p.thread = threading.Thread(target=lambda: p.said.extend(json.loads(x) for x in p.stdout), daemon=True)
+        p.thread.start()
+        self.running.append(p)
+        return p
+
+    def stop(self, p, number=signal.SIGTERM):
+        p.send_signal(number)
+        p.wait(10)
+        p.thread.join(10)
+        return p.said
+
+    def wait_for(self, p, matter, raised=True, seconds=20):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            for said in p.said:
+                if said['matter'] == matter and said['raised'] == raised:
+                    return said
+            time.sleep(0.02)
+        self.fail(f'no {matter} (raised {raised}) in {p.said}')
+
+    def once(self, *argv):
+        return subprocess.run([LOCKSTEP, 'watch', '--once', *argv], capture_output=True, text=True, timeout=60)
+
+
+def hangs(said):
+    return [x for x in said if x['matter'] == 'hung' and x['raised']]
+
+
+class Power(Case):
+    """Recordings of GPUs alone, and with a log."""
+
+    def test_a_deadlock_is_found_on_every_board_at_every_interval(self):
+        for board in ws.BOARDS:
+            for poll in (1, 5, 15, 60):
+                for shape, who in (('deadlock3', 'GPU 3'), ('allwait', 'few watts')):
+                    for learnt in (False, True):
+                        with self.subTest(board=board, poll=poll, shape=shape, learnt=learnt):
+                            before = [TRAIN, ('save0', 120)] * 4 if learnt else []
+                            phases = [*before, TRAIN, (shape, 1200)]
+                            began = sum(s for _, s in phases[:-1])
+                            every = 600 if LONG or poll > 1 else 1000
+                            if poll == 1 and not LONG and (learnt or board != 'H100'):
+                                continue
+                            said = hangs(self.replay(ws.gpus(board, poll, SEED, phases, every=min(every, 60)),
+                                                     sources=('--gpu-command', 'gpus')))
+                            self.assertEqual(len(said), 1, said)
+                            self.assertIn(who, said[0]['summary'])
+                            self.assertLess(began, said[0]['t'])
+                            self.assertLess(said[0]['t'] - began, 700)
+
+    def test_columns_may_be_missing(self):
+        phases = [TRAIN, ('save0', 120)] * 4 + [TRAIN, ('deadlock3', 1800)]
+        began = sum(s for _, s in phases[:-1])
+        for gone in ('utilization.gpu [%]', 'power.draw [W]', 'power.limit [W]', 'clocks.sm [MHz]', 'timestamp'):
+            with self.subTest(missing=gone):
+                columns = [c for c in ws.COLUMNS if c != gone]
+                said = hangs(self.replay(ws.gpus('B300', 5, SEED, phases, columns=columns),
+                                         sources=('--gpu-command', 'gpus')))
+                self.assertEqual(len(said), 1, said)
+                self.assertLess(began, said[0]['t'])
+                if gone != 'utilization.gpu [%]':
+                    self.assertIn('GPU 3', said[0]['summary'])
+
+    def saves(self, poll, number, board, kinds, with_log):
+        rng = random.Random(SEED + poll)
+        phases = []
+        for _ in range(number):
+            phases += [('train', rng.uniform(60, 200)), (rng.choice(kinds), rng.uniform(90, 150))]
+        phases.append(TRAIN)
+        streams = [ws.gpus(board, poll, SEED, phases)]
+        if with_log:
+            streams.append(ws.log(SEED, phases, announced=rng.random() < 0.5))
+        said = self.replay(ws.merged(*streams))
+        self.assertEqual(hangs(said), [])
+        self.assertEqual([x for x in said if x['matter'] in ('crashed', 'blind', 'idle', 'starved', 'loss')], [])
+
+    def test_saves_and_evaluations_are_no_hangs(self):
+        boards = list(ws.BOARDS)
+        for i, kinds in enumerate((['save0'], ['saveall'], ['save0', 'evaluate', 'evaluate0'], ['saveall', 'evaluate0'])):
+            for with_log in (False, True):
+                for poll, number in ((1, 200 if LONG else 6), (10, 1000 if LONG else 60), (60, 1000 if LONG else 100)):
+                    with self.subTest(kinds=kinds, with_log=with_log, poll=poll):
+                        self.saves(poll, number, boards[(i + poll) % 3], kinds, with_log)
+
+    def test_starved_and_throttled_are_told_and_are_no_hangs(self):
+        for phase in ('starved', 'throttled'):
+            for poll in (5, 60):
+                phases = [TRAIN, TRAIN, (phase, 1500)]
+                said = self.replay(ws.merged(ws.gpus('H100', poll, SEED, phases), ws.log(SEED, phases)))
+                self.assertEqual(hangs(said), [])
+                self.assertIn(phase, [x['matter'] for x in said])
+                self.assertIn('slow', [x['matter'] for x in said])
+
+    def test_a_deadlock_is_told_from_a_save_by_who_rests(self):
+        before = [TRAIN, ('save0', 120)] * 4 + [TRAIN]
+        began = sum(s for _, s in before)
+        when = {}
+        for shape in ('deadlock3', 'save0'):
+            said = hangs(self.replay(ws.gpus('B300', 5, SEED, [*before, (shape, 1200)]), sources=('--gpu-command', 'gpus')))
+            when[shape] = said[0]['t'] - began
+        self.assertLess(when['deadlock3'], when['save0'])
+
+    def test_a_log_alone_tells_a_hang_after_ten_minutes(self):
+        phases = [TRAIN, ('deadlock3', 1500)]
+        said = hangs(self.replay(ws.log(SEED, phases)))
+        self.assertEqual(len(said), 1)
+        self.assertTrue(600 <= said[0]['t'] - 600 <= 660, said)
+        self.assertIn('since step', said[0]['summary'])
+
+    def test_a_job_that_goes_on_is_no_longer_hung(self):
+        phases = [TRAIN, ('deadlock3', 900), TRAIN]
+        said = self.replay(ws.merged(ws.gpus('H100', 5, SEED, phases), ws.log(SEED, phases)))
+        self.assertEqual([x['raised'] for x in said if x['matter'] == 'hung'], [True, False])
+
+    def test_silence_is_blindness(self):
+        phases = [TRAIN]
+        lines = ws.merged(ws.gpus('H100', 5, SEED, phases), ws.log(SEED, phases))
+        lines += [{'t': 600 + 30 * i, 'source': s, 'silent': 'connection refused'} for i in range(1, 30) for s in ('gpus', 'log')]
+        said = self.replay(lines)
+        self.assertIn('blind', [x['matter'] for x in said])
+        self.assertNotEqual(self.status, 0)
+
+    def test_the_scheduler_is_believed(self):
+        lines = list(ws.log(SEED, [TRAIN]))
+        for word, matter, status in (('COMPLETED', 'completed', 0), ('FAILED', 'crashed', 1), ('NODE_FAIL', 'crashed', 1)):
+            said = self.replay([*lines, {'t': 700, 'source': 'slurm', 'text': word + '\n'}, {'t': 800}],
+                               sources=('--log', 'log', '--state-command', 'slurm'))
+            self.assertEqual([x['matter'] for x in said if x['raised']], [matter])
+            self.assertEqual(self.status, status)
+
+    def test_bad_recordings_are_refused_in_one_line(self):
+        for text in ('{', '[]', '{"t":-1,"source":"log"}', '{"t":1,"source":"nobody"}', '{"t":"x"}', '{"t":1e300}'):
+            path = self.dir / 'bad'
+            path.write_text(text)
+            r = subprocess.run([LOCKSTEP, 'watch', '--replay', path, '--log', 'log'], capture_output=True, text=True)
+            self.assertEqual(r.returncode, 64, text)
+            self.assertEqual(len(r.stderr.splitlines()), 1, r.stderr)
+
+
+class Logs(Case):
+    """Real files, followed."""
+
+    def setUp(self):
+        super().setUp()
+        self.log = self.dir / 'train.log'
+        self.step = 0
+
+    def write(self, text, mode='a'):
+        with open(self.log, mode) as f:
+            f.write(text)
+
+    def steps(self, n, path=None, pause=0.02):
+        for _ in range(n):
+            self.step += 1
+            with open(path or self.log, 'a') as f:
+                f.write(f'step {self.step}/1000 loss 1.25\n')
+            time.sleep(pause)
+
+    def hung_at(self, p):
+        said = self.wait_for(p, 'hung')
+        self.assertEqual(said['detail']['step'], self.step, said)
+        return said
+
+    def test_a_hang_is_told_with_its_step(self):
+        p = self.start('--log', self.log)
+        self.steps(60)
+        self.hung_at(p)
+        self.steps(5)
+        self.wait_for(p, 'hung', raised=False)
+
+    def test_a_log_that_comes_late_is_found(self):
+        p = self.start('--log', self.log)
+        self.wait_for(p, 'blind')
+        self.steps(60)
+        self.wait_for(p, 'blind', raised=False)
+        self.hung_at(p)
+
+    def test_rotation_loses_no_line(self):
+        p = self.start('--log', self.log)
+        self.steps(50)
+        for i in range(3):
+            self.log.rename(self.dir / f'train.log.{i}')
+            self.steps(3, path=self.dir / f'train.log.{i}', pause=0)  # the writer still has it open
+            self.steps(20)
+        self.hung_at(p)
+
+    def test_truncation_and_replacement_are_followed(self):
+        p = self.start('--log', self.log)
+        self.steps(50)
+        self.write('', 'w')  # copytruncate
+        self.steps(20)
+        new = self.dir / 'new'
+        self.steps(10, path=new)
+        new.rename(self.log)
+        self.steps(20)
+        self.hung_at(p)
+
+    def test_long_lines_and_binary_are_survived(self):
+        p = self.start('--log', self.log)
+        self.steps(50)
+        with open(self.log, 'ab') as f:
+            block = b'x' * (1 << 20)
+            for _ in range(100):
+                f.write(block)
+            f.write(b'\n')
+            f.write(random.Random(SEED).randbytes(1 << 20) + b'\n')
+        self.steps(20)
+        self.hung_at(p)
+        memory = [x for x in open(f'/proc/{p.pid}/status') if x.startswith('VmHWM')][0]
+        if 'asan' not in LOCKSTEP:
+            self.assertLess(int(memory.split()[1]), 16 << 10, memory)
+
+    def test_the_first_failing_rank_is_named(self):
+        p = self.start('--log', self.dir / '*.log', '--until-end')
+        self.steps(50, path=self.dir / 'rank0.log')
+        (self.dir / 'rank3.log').write_text(
+            '[rank3]: Traceback (most recent call last):\n[rank3]:   File "train.py", line 12, in <module>\n'
+            '[rank3]:     main()\n[rank3]: ValueError: token id 263 out of range\n'
+            'torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n'
+            '============================================================\ntrain.py FAILED\n'
+            '------------------------------------------------------------\nRoot Cause (first observed failure):\n'
+            '[0]:\n  time      : 2026-11-02_10:11:12\n  host      : node07\n  rank      : 3 (local_rank: 3)\n'
+            '  exitcode  : 1 (pid: 4711)\n  error_file: <N/A>\n'
+            '  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html\n')
+        said = self.wait_for(p, 'crashed')
+        self.assertIn('rank 3', said['summary'])
+        self.assertIn('ValueError', said['summary'])
+        self.assertEqual(said['detail']['rank'], 3)
+        self.assertEqual(p.wait(10), 1)
+
+    def test_a_loss_that_is_no_number_is_told(self):
+        p = self.start('--log', self.log)
+        self.steps(30)
+        self.write('step 31/1000 loss nan\nstep 32/1000 loss nan\n')
+        self.wait_for(p, 'loss')
+
+    def test_a_job_that_is_done_is_completed(self):
+        self.write(''.join(f'step {i}/100 loss 1.0\n' for i in range(101)) + 'training completed\n')
+        old = time.time() - 3600
+        os.utime(self.log, (old, old))
+        r = self.once('--log', self.log)
+        self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
+        self.assertIn('completed', r.stdout)
+
+    def test_once_tells_by_the_status(self):
+        self.write(''.join(f'step {i}/1000 loss 1.0\n' for i in range(100)))
+        self.assertEqual(self.once('--log', self.log).returncode, 0)
+        old = time.time() - 3600
+        os.utime(self.log, (old, old))
+        r = self.once('--log', self.log)
+        self.assertEqual(r.returncode, 1, r.stdout)
+        self.assertIn('hung', r.stdout)
+        self.assertEqual(self.once('--log', self.dir / 'none').returncode, 2)
+
+    def test_a_restart_repeats_nothing_and_misses_nothing(self):
+        rng = random.Random(SEED)
+        said = []
+        p = self.start('--log', self.log)
+        for _ in range(6):
+            self.steps(30, pause=0.01)
+            said += self.stop(p, rng.choice((signal.SIGTERM, signal.SIGKILL)))
+            self.steps(10, pause=0.001)
+            self.log.rename(self.dir / f'old.{self.step}')
+            self.steps(10, pause=0.001)
+            p = self.start('--log', self.log)
+        hung = self.hung_at(p)
+        self.assertNotIn('hung', [x['matter'] for x in said])
+        time.sleep(0.5)
+        said = self.stop(p)
+        p = self.start('--log', self.log)  # it hangs on: that was said
+        time.sleep(1.5)
+        self.steps(5)
+        self.wait_for(p, 'hung', raised=False)
+        self.assertEqual(len(hangs(p.said)), 0, p.said)
+        self.assertTrue(hung)
+
+    def test_one_state_has_one_watcher(self):
+        p = self.start('--log', self.log)
+        time.sleep(0.5)
+        r = subprocess.run([LOCKSTEP, 'watch', '--state', self.dir / 'state', '--log', self.log], capture_output=True, text=True,
+                           timeout=20)
+        self.assertEqual(r.returncode, 2)
+        self.assertIn('another watcher', r.stderr)
+        self.stop(p)
+
+
+class Others(Case):
+    def serve(self, page, hold=False):
+        """An exporter; with hold it takes calls and never answers."""
+        door = socket.socket()
+        door.bind(('127.0.0.1', 0))
+        door.listen(16)
+        self.addCleanup(door.close)
+        kept = []
+
+        def loop():
+            while True:
+                try:
+                    c, _ = door.accept()
+                except OSError:
+                    return
+                kept.append(c)
+                if hold:
+                    continue
+                c.recv(65536)
+                body = page() if callable(page) else page
+                c.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n' % len(body) + body)
+                c.close()
+
+        threading.Thread(target=loop, daemon=True).start()
+        return f'http://127.0.0.1:{door.getsockname()[1]}/metrics'
+
+    def test_an_endpoint_tells_steps_and_gpus(self):
+        step = [0]
+
+        def page():
+            step[0] += step[0] < 20
+            return (f'lockstep_step{{job="a",rank="0"}} {step[0]}\n'
+                    + ''.join(f'DCGM_FI_DEV_GPU_UTIL{{gpu="{i}",Hostname="h01"}} 100\n'
+                              f'DCGM_FI_DEV_POWER_USAGE{{gpu="{i}",Hostname="h01"}} 600\n' for i in range(4))).encode()
+
+        p = self.start('--endpoint', self.serve(page))
+        said = self.wait_for(p, 'hung')
+        self.assertEqual(said['detail']['step'], 20)
+
+    def test_nobody_who_hangs_holds_it_up(self):
+        log = self.dir / 'log'
+        p = self.start('--log', log, '--endpoint', self.serve(b'', hold=True), '--gpu-command', 'sleep 1000',
+                       '--state-command', 'sleep 1000 & sleep 1000', '--log-command', 'exit 3', '--deadline', '300ms')
+        for i in range(60):
+            with open(log, 'a') as f:
+                f.write(f'step {i}/100 loss 1.0\n')
+            time.sleep(0.05)
+        self.wait_for(p, 'hung')
+        said = self.wait_for(p, 'blind')
+        self.assertIn('partly blind', said['summary'])
+        self.stop(p)
+        self.assertEqual(subprocess.run(['pgrep', '-g', str(p.pid)], capture_output=True).stdout, b'')
+
+    def test_a_command_may_print_for_ever_or_once(self):
+        stream = ("python3 -uc \"import time\nprint('index, utilization.gpu [%], power.draw [W], power.limit [W]')\n"
+                  "while True:\n for i in range(4): print(f'{i}, 100 %, 600 W, 700 W')\n time.sleep(0.05)\"")
+        p = self.start('--gpu-command', stream, '--deadline', '400ms', '--metrics', self.dir / 'metrics')
+        time.sleep(3)
+        self.stop(p)
+        self.assertIn('state="healthy"} 1', (self.dir / 'metrics').read_text(), p.said)
+
+    def test_checkpoints_are_overdue(self):
+        folder = self.dir / 'ckpt'
+        folder.mkdir()
+        log = self.dir / 'log'
+        p = self.start('--log', log, '--checkpoints', folder, '--save-every', '1s', '--hung', '60s', '--suspect', '30s')
+        for i in range(70):
+            with open(log, 'a') as f:
+                f.write(f'step {i}/100 loss 1.0\n')
+            if i % 10 == 0 and i < 30:
+                (folder / f'step_{i}.pt').write_bytes(b'x' * 1000)
+            time.sleep(0.1)
+        said = self.wait_for(p, 'checkpoint-overdue')
+        self.assertIn('no checkpoint for', said['summary'])
+
+    def test_a_folder_of_many_files_is_bounded(self):
+        folder = self.dir / 'many'
+        folder.mkdir()
+        for i in range(20000):
+            (folder / str(i)).touch()
+        log = self.dir / 'log'
+        p = self.start('--log', log, '--checkpoints', folder, '--dumps', folder)
+        for i in range(60):
+            with open(log, 'a') as f:
+                f.write(f'step {i}/100 loss 1.0\n')
+            time.sleep(0.03)
+        self.wait_for(p, 'hung')
+
+    def test_evidence_is_kept_and_diagnosed(self):
+        log = self.dir / 'run' / 'train.log'
+        log.parent.mkdir()
+        p = self.start('--log', log, '--evidence', self.dir / 'evidence', '--collect-command',
+                       'echo more > "$LOCKSTEP_EVIDENCE/more.log"; echo told')
+        for i in range(60):
+            with open(log, 'a') as f:
+                f.write(f'step {i}/100 loss 1.0\n')
+            time.sleep(0.02)
+        with open(log, 'a') as f:
+            f.write('[rank1]:[E1102 10:11:12.123 ProcessGroupNCCL.cpp:632] [Rank 1] Watchdog caught collective operation '
+                    'timeout: WorkNCCL(SeqNum=77, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for '
+                    '600017 milliseconds before timing out.\n')
+        said = self.wait_for(p, 'hung')
+        folder = pathlib.Path(said['detail']['evidence'])
+        self.assertIn('ALLREDUCE', (folder / 'logs/0/run/train.log').read_text())
+        self.assertEqual((folder / 'more.log').read_text(), 'more\n')
+        self.assertEqual((folder / 'collected.txt').read_text(), 'told\n')
+        self.assertIn('verdict', said['detail']['diagnosis'])
+
+    def test_options_may_stand_in_a_file(self):
+        log = self.dir / 'log'
+        log.write_text('step 1/100 loss 1.0\nstep 2/100 loss 1.0\n')
+        config = self.dir / 'watch.ini'
+        config.write_text(f'# a job\n[watch]\njob = mine\nlog = {log}\njson = no\nonce = yes\n')
+        r = subprocess.run([LOCKSTEP, 'watch', '--config', config], capture_output=True, text=True, timeout=20)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        for bad in ('log', 'nothing = 1', 'json = perhaps', 'interval = soon', 'config = x'):
+            config.write_text(f'log = {log}\n{bad}\n')
+            r = subprocess.run([LOCKSTEP, 'watch', '--once', '--config', config], capture_output=True, text=True, timeout=20)
+            self.assertEqual(r.returncode, 64, bad)
+            self.assertEqual(len(r.stderr.splitlines()), 1, r.stderr)
+
+    def test_a_broken_state_is_no_end(self):
+        log = self.dir / 'log'
+        log.write_text('step 1/100 loss 1.0\nstep 2/100 loss 1.0\n')
+        (self.dir / 'state').mkdir()
+        for text in ('', '{}', '[1', '{"watch":{"version":1,"mono_ms":-5}}', '{"watch":{"version":1,"ranks":[[1]],"gpus":[3]}}'):
+            (self.dir / 'state/watch.json').write_text(text)
+            r = self.once('--log', log, '--state', self.dir / 'state')
+            self.assertEqual(r.returncode, 0, text + r.stdout + r.stderr)
+
+
+if __name__ == '__main__':
+    print(f'seed {SEED}')
+    unittest.main()
