@@ -254,6 +254,18 @@ static char *make_folder(const char *out)
 	return NULL;
 }
 
+/* CMD may work elsewhere, and the folder may come to be only then. */
+static char *absolute(const char *path)
+{
+	_cleanup_free_ char *here = NULL;
+	char *real = realpath(path, NULL);
+
+	if (real || path[0] == '/')
+		return real ? real : xstrdup(path);
+	here = getcwd(NULL, 0);
+	return here ? xasprintf("%s/%s", here, path) : xstrdup(path);
+}
+
 static int64_t environment_number(const char *name, int64_t otherwise)
 {
 	const char *v = getenv(name);
@@ -383,8 +395,8 @@ int run_main(int argc, char **argv)
 	folder = make_folder(args.out);
 	if (!folder)
 		return RUN_NO_START;
-	if (args.checkpoints && (checkpoints = realpath(args.checkpoints, NULL)))
-		args.checkpoints = checkpoints;
+	if (args.checkpoints)
+		args.checkpoints = checkpoints = absolute(args.checkpoints);
 	traced.off = args.no_trace;
 	say_collective(&args, &traced);
 	fill_plan(&args, &plan);

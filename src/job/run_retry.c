@@ -7,8 +7,8 @@
  * failure at the same step twice is no accident, attempts that gain nothing are a storm, and who
  * was asked to end is not begun again.
  */
+#include <glob.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "job/run_inside.h"
 
@@ -42,17 +42,38 @@ static const struct retry_rule {
 
 /* --- why --- */
 
+struct words {
+	char **v;
+	size_t n, cap;
+};
+
+/* What is not the log: collections, dumps of the recorder, the tracer's records. */
+static void add_evidence(const struct attempt *a, struct words *v)
+{
+	static const char *const kinds[] = { "evidence-*", "nccl_trace_rank_*", "*.lks" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		_cleanup_free_ char *pattern = run_path(a, kinds[i]);
+		glob_t g;
+
+		if (glob(pattern, 0, NULL, &g) == 0)
+			for (size_t k = 0; k < g.gl_pathc; k++)
+				*vec_push(v) = xstrdup(g.gl_pathv[k]);
+		globfree(&g);
+	}
+}
+
 char **run_diagnose_argv(const struct run *r, const struct attempt *a, bool with_log)
 {
-	VEC(char *) v = { 0 };
+	struct words v = { 0 };
 
 	*vec_push(&v) = xstrdup(r->p->self);
 	*vec_push(&v) = xstrdup("diagnose");
 	*vec_push(&v) = xstrdup("--json");
 	if (with_log)
 		*vec_push(&v) = xstrdup(a->folder);
-	for (unsigned i = 1; i <= a->evidence && !with_log; i++)
-		*vec_push(&v) = xasprintf("%s/evidence-%u", a->folder, i);
+	else
+		add_evidence(a, &v);
 	*vec_push(&v) = NULL;
 	return v.v;
 }
