@@ -107,6 +107,7 @@ static void launch(struct run *r, struct attempt *a)
 /* After a failure: why, and whether again. from: where the next one would begin. */
 static enum run_go after(struct run *r, struct attempt *a, unsigned round, struct chosen *from)
 {
+	struct helper notify = { 0 };
 	enum run_go own = RUN_DONE;
 
 	*from = (struct chosen){ .step = -1 };
@@ -123,8 +124,11 @@ static enum run_go after(struct run *r, struct attempt *a, unsigned round, struc
 			run_say(r, "not again: %s", a->why);
 		else
 			run_say(r, "again in %.0f s: %s", (double)a->delay_ms / 1000, a->why);
+		run_notify(r, a, a->again ? "again" : "failed", &notify);
 	}
 	run_write(r, 0, false);
+	while (!helper_look(&notify))
+		usleep(20000);
 	if (own == RUN_GO_ON && !run_sleep(r, a->delay_ms))
 		own = RUN_STOP;
 	if (own != RUN_GO_ON && !r->p->meet)

@@ -8,8 +8,10 @@
  * together end a job, and only where that was asked for.
  */
 #include <fcntl.h>
+#include <glob.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "job/run_inside.h"
@@ -21,7 +23,6 @@
 #define LOOK_LEAST_MS 30000
 #define COLLECT_MS    120000u
 #define DIAGNOSE_MS   120000u
-#define NOTIFY_MS     60000u
 #define STILL_SHARE   0.02 /* of one CPU, all processes together */
 
 /* After how long without a new step. */
@@ -98,6 +99,22 @@ static void diagnose(struct run *r, struct attempt *a, struct hang *h, bool with
 
 /* --- steps of the look-out --- */
 
+/* Did the tracer's agent write steps in the last half of the limit? */
+static bool records_grow(const struct attempt *a, int64_t limit)
+{
+	_cleanup_free_ char *pattern = run_path(a, "*.lks");
+	bool grow = false;
+	struct stat st;
+	glob_t g;
+
+	if (glob(pattern, 0, NULL, &g) == 0)
+		for (size_t i = 0; i < g.gl_pathc; i++)
+			grow |= stat(g.gl_pathv[i], &st) == 0 &&
+				(time(NULL) - st.st_mtim.tv_sec) * 1000 < limit / 2;
+	globfree(&g);
+	return grow;
+}
+
 static void to(struct hang *h, enum hang_state state, int64_t now_ms)
 {
 	h->state = state;
@@ -128,27 +145,17 @@ static bool stood_still(struct hang *h, int64_t now_ms)
 
 static void tell(struct run *r, struct attempt *a, struct hang *h)
 {
-	_cleanup_free_ char *report = run_beside(a, "hang.json"),
-			    *out = run_beside(a, "notify.log");
-	char *argv[] = { (char[]){ "/bin/sh" }, (char[]){ "-c" }, NULL, NULL };
 	int64_t quiet_s = (run_now_ms() - a->progress.at_ms) / 1000;
 
-	run_say(r, "no new step for %" PRId64 " s since step %" PRId64 ": %s", quiet_s,
-		a->progress.step, a->summary[0] ? a->summary : "the evidence does not say why");
+	if (a->progress.step >= 0)
+		run_say(r, "no new step for %" PRId64 " s since step %" PRId64 ": %s", quiet_s,
+			a->progress.step,
+			a->summary[0] ? a->summary : "the evidence does not say why");
+	else
+		run_say(r, "no step in its output for %" PRId64 " s: %s", quiet_s,
+			a->summary[0] ? a->summary : "the evidence does not say why");
 	run_say(r, "evidence lies in %s", a->folder);
-	if (!r->p->notify)
-		return;
-	setenv("LOCKSTEP_EVENT", "hang", 1);
-	setenv("LOCKSTEP_SUMMARY", a->summary, 1);
-	setenv("LOCKSTEP_CAUSE", a->cause_name, 1);
-	setenv("LOCKSTEP_EVIDENCE", a->folder, 1);
-	argv[2] = xstrdup(r->p->notify);
-	helper_start(&h->notify, "notify", argv, out, true, NOTIFY_MS);
-	free(argv[2]);
-	unsetenv("LOCKSTEP_EVENT");
-	unsetenv("LOCKSTEP_SUMMARY");
-	unsetenv("LOCKSTEP_CAUSE");
-	unsetenv("LOCKSTEP_EVIDENCE");
+	run_notify(r, a, "hang", &h->notify);
 }
 
 static void read_report(struct attempt *a, struct hang *h, bool with_log)
@@ -191,6 +198,10 @@ bool hang_look(struct run *r, struct attempt *a, struct hang *h, int64_t now_ms)
 	case HANG_WATCHING:
 		if (quiet < limit)
 			return false;
+		if (a->progress.n < 3 && records_grow(a, limit)) {
+			a->progress.at_ms = now_ms; /* no words, but its tracer tells of steps */
+			return false;
+		}
 		h->steps = a->progress.n;
 		h->look_ms = look_ms(r->p, limit);
 		collect(r, a, h);

@@ -134,6 +134,7 @@ void run_say(struct run *r, const char *format, ...) PRINTF_LIKE(2, 3);
 char *run_path(const struct attempt *a, const char *name);   /* in its folder, as evidence */
 char *run_beside(const struct attempt *a, const char *name); /* beside: "attempt-1.hang.json" */
 
+void run_notify(struct run *r, const struct attempt *a, const char *event, struct helper *h);
 /* One attempt from launch to the last process's end. */
 void run_launch(struct run *r, struct attempt *a, char **argv);
 /* Signals that wait: passes them to pid (0: nobody), notes what asks us to end. */

@@ -6,6 +6,8 @@
 
 #include "job/run_inside.h"
 
+#define NOTIFY_MS 60000u
+
 void run_say(struct run *r, const char *format, ...)
 {
 	char line[1024], stamp[32];
@@ -32,6 +34,27 @@ char *run_path(const struct attempt *a, const char *name)
 char *run_beside(const struct attempt *a, const char *name)
 {
 	return xasprintf("%s.%s", a->folder, name);
+}
+
+/* The user's command, told by its environment: what, which attempt, why, and where to look. */
+void run_notify(struct run *r, const struct attempt *a, const char *event, struct helper *h)
+{
+	_cleanup_free_ char *out = run_beside(a, "notify.log");
+	char shell[] = "/bin/sh", option[] = "-c", *command;
+	const char *const told[][2] = { { "LOCKSTEP_EVENT", event },
+					{ "LOCKSTEP_SUMMARY", a->summary },
+					{ "LOCKSTEP_CAUSE", a->cause_name },
+					{ "LOCKSTEP_EVIDENCE", a->folder } };
+
+	if (!r->p->notify)
+		return;
+	command = xstrdup(r->p->notify);
+	for (size_t i = 0; i < ARRAY_SIZE(told); i++)
+		setenv(told[i][0], told[i][1], 1);
+	helper_start(h, "notify", (char *[]){ shell, option, command, NULL }, out, true, NOTIFY_MS);
+	for (size_t i = 0; i < ARRAY_SIZE(told); i++)
+		unsetenv(told[i][0]);
+	free(command);
 }
 
 static json_t *or_null(int64_t v)

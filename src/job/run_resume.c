@@ -51,7 +51,7 @@ static void look(void *user)
 	for (size_t i = 0; i < c.v.n && good < enough; i++) {
 		struct checkpoint *k = &c.v.v[i];
 
-		if (checkpoint_check(k, w->r->p->whole, &e) < 0) {
+		if (checkpoints_check(&c, i, w->r->p->whole, &e) < 0) {
 			k->state = CHECKPOINT_FOREIGN;
 			k->why = xstrdup(e.text);
 		}

@@ -4,8 +4,11 @@
  * or none does.
  */
 #include <stdio.h>
+#include <unistd.h>
 
 #include "job/run_inside.h"
+
+#define MEET_SLACK_MS 30000u
 
 static const char *const goes[] = { "go", "stop", "done" };
 
@@ -92,35 +95,71 @@ static int judge(void *user, const struct meet_part *parts, size_t n, struct buf
 	return 0;
 }
 
-enum run_go run_meet(struct run *r, unsigned round, enum run_go own, json_t *found, char **ret_name)
-{
-	_cleanup_free_ char *job = xasprintf("%s.round-%u", r->p->meet->job, round);
-	struct meet_plan plan = *r->p->meet;
-	json_t *part = json_pack("{ss sO?}", "go", goes[own], "checkpoints", found), *verdict;
-	char *text = json_dumps(part, JSON_COMPACT);
-	enum run_go go = RUN_STOP;
-	struct buf b = { 0 };
-	struct error e;
-	const char *said, *name;
+/* The meeting is a child's: it may wait for minutes, and signals are served meanwhile. */
+struct meeting {
+	struct meet_plan plan;
+	const char *text, *out;
+};
 
-	plan.job = job;
-	if (meet(&plan, text, strlen(text), judge, NULL, &b, &e) < 0) {
-		run_say(r, "the nodes do not agree to go on: %s", e.text);
-		goto out;
+static void hold(void *user)
+{
+	const struct meeting *m = user;
+	struct error e = { "" };
+	struct buf b = { 0 };
+	FILE *f;
+
+	if (meet(&m->plan, m->text, strlen(m->text), judge, NULL, &b, &e) < 0) {
+		json_t *why = json_pack("{ss}", "trouble", e.text);
+		char *text = json_dumps(why, JSON_COMPACT);
+
+		b.len = 0;
+		buf_put(&b, text, strlen(text));
 	}
-	verdict = json_loadb((const char *)b.data, b.len, 0, NULL);
-	said = json_string_value(json_object_get(verdict, "go"));
-	name = json_string_value(json_object_get(verdict, "checkpoint"));
+	f = fopen(m->out, "we");
+	if (f && (fwrite(b.data, 1, b.len, f) != b.len || fclose(f) != 0))
+		unlink(m->out);
+}
+
+static enum run_go take_verdict(struct run *r, const json_t *verdict, enum run_go own,
+				char **ret_name)
+{
+	const char *said = json_string_value(json_object_get(verdict, "go"));
+	const char *name = json_string_value(json_object_get(verdict, "checkpoint"));
+	const char *why = json_string_value(json_object_get(verdict, "why"));
+	const char *trouble = json_string_value(json_object_get(verdict, "trouble"));
+	enum run_go go = RUN_STOP;
+
 	for (unsigned i = 0; said && i < ARRAY_SIZE(goes); i++)
 		if (strcmp(said, goes[i]) == 0)
 			go = (enum run_go)i;
-	if (go == RUN_STOP && own != RUN_STOP)
-		run_say(r, "all nodes stop: %s",
-			json_string_value(json_object_get(verdict, "why")));
+	if (!said)
+		run_say(r, "the nodes do not agree to go on: %s",
+			trouble ? trouble : "the meeting gave no verdict");
+	else if (go == RUN_STOP && own != RUN_STOP)
+		run_say(r, "all nodes stop: %s", why ? why : "");
 	*ret_name = name ? xstrdup(name) : NULL;
-	json_decref(verdict);
-out:
-	buf_done(&b);
+	return go;
+}
+
+enum run_go run_meet(struct run *r, unsigned round, enum run_go own, json_t *found, char **ret_name)
+{
+	_cleanup_free_ char *job = xasprintf("%s.round-%u", r->p->meet->job, round);
+	_cleanup_free_ char *out = xasprintf("%s/.meeting.json", r->p->folder);
+	json_t *part = json_pack("{ss sO?}", "go", goes[own], "checkpoints", found), *verdict;
+	char *text = json_dumps(part, JSON_COMPACT);
+	struct meeting m = { *r->p->meet, text, out };
+	enum run_go go = RUN_STOP;
+	struct helper h;
+
+	m.plan.job = job;
+	unlink(out);
+	if (helper_call(&h, "meet", hold, &m, m.plan.limit_ms + MEET_SLACK_MS) == 0) {
+		run_wait(r, &h);
+		verdict = json_load_file(out, 0, NULL);
+		go = take_verdict(r, verdict, own, ret_name);
+		json_decref(verdict);
+		unlink(out);
+	}
 	free(text);
 	json_decref(part);
 	return go;
