@@ -25,6 +25,7 @@
 #define STATE_MOST ((size_t)64 << 20)
 #define FILES_MOST 256u
 #define TICK_MS	   50
+#define FINISH_MS  20000
 #define LATE_MS	   1000 /* what does not even die is settled then */
 
 static int wake_fds[2] = { -1, -1 };
@@ -281,6 +282,17 @@ static bool is_over(const struct watcher *r)
 	       (r->now.state == WATCH_COMPLETED || r->now.state == WATCH_CRASHED);
 }
 
+/* The job is over and nobody begins us again: what is to be told is told before we go. */
+static void alerts_end(struct watcher *r)
+{
+	uint64_t left = is_over(r) ? alerts_finish(r->alerts, watch_wall(r), FINISH_MS) : 0;
+
+	if (left)
+		r->o->say("watch: %" PRIu64 " alerts are not delivered; they lie in %s, and go out "
+			  "when a watcher works there again",
+			  left, r->o->state);
+}
+
 static void run(struct watcher *r)
 {
 	int64_t asked_ms = now_of(r), next_alert = INT64_MAX;
@@ -318,6 +330,8 @@ static void run(struct watcher *r)
 	}
 	keep(r, true);
 	tell_manager("STOPPING=1");
+	if (r->alerts)
+		alerts_end(r);
 }
 
 static int alerts_begin(struct watcher *r, struct error *reterr)
