@@ -196,7 +196,7 @@ struct watch {
 	enum watch_phase phase;
 	int64_t phase_ms, progress_ms; /* -1: never */
 	int64_t step, total;
-	uint64_t attempt, steps_seen; /* sights of steps in this attempt */
+	uint64_t attempt, steps_seen; /* lines of steps in this attempt */
 	VEC(struct watch_rank) ranks;
 	size_t rank_next;
 	struct watch_ring line, pause, save, evaluation; /* between lines; longer pauses by kind */
