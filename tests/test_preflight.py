@@ -9,6 +9,7 @@ import pathlib
 import random
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -277,6 +278,29 @@ class Preflight(unittest.TestCase):
         self.put('bin/rocm-smi', '#!/bin/sh\ncat <<X\n' + json.dumps({f'card{i}': card for i in range(8)}) + '\nX\n', 0o755)
         self.alone('--only', 'gpus', '--gpus', 8, status=0)
 
+    def nvml(self, wrong, *argv):
+        env = {**KEPT, 'LD_LIBRARY_PATH': str(NVML.parent), 'STANDIN_NVML': wrong}
+        p = self.command(['--json', '--only', 'gpus', '--probe-seconds', '2', *argv], env)
+        out, err = p.communicate(timeout=60)
+        return p.returncode, json.loads(out)
+
+    def test_nvml_is_asked_where_it_is(self):
+        if not NVML:
+            self.skipTest('the stand-in of NVML was not given')
+        status, v = self.nvml('', '--gpus', '2')
+        self.assertEqual((status, {c['state'] for c in v['checks'] if not c['name'].endswith('xid')}), (0, {'ok'}), v)
+        for wrong, name, words in (('used', 'memory', '40,960 MiB'), ('busy', 'busy', '100 %'), ('ecc', 'errors', '3 uncorrected'),
+                                   ('remap', 'errors', 'could not be remapped'), ('throttle', 'throttle', 'hardware thermal'),
+                                   ('process', 'strangers', 'process 1'), ('lost', 'answer', 'GPU is lost'),
+                                   ('driver', 'answer', 'Driver Not Loaded'), ('hang', 'probe', 'no answer')):
+            status, v = self.nvml(wrong)
+            self.assertEqual(status, 1, v)
+            self.assertIn(words, self.check(v, f'gpus.{name}', 'refuse')['measured'])
+
+    def test_fewer_gpus_than_ranks_are_refused(self):
+        self.smi()
+        self.check(self.alone('--only', 'gpus', '--ranks', 4, '--first-rank', 0, status=1), 'gpus.count', 'refuse')
+
     def test_a_probe_that_hangs_is_a_finding(self):
         for script in ('sleep 1000', 'kill -STOP $$; sleep 1000', 'trap "" TERM INT; while :; do sleep 1; done'):
             self.put('bin/nvidia-smi', f'#!/bin/sh\n{script}\n', 0o755)
@@ -411,4 +435,5 @@ class Preflight(unittest.TestCase):
 
 
 if __name__ == '__main__':
+    NVML = pathlib.Path(sys.argv.pop(1)).resolve() if sys.argv[1:] and '.so' in sys.argv[1] else None
     unittest.main()

@@ -97,39 +97,53 @@ static void rule_of_ranks(struct judging *j)
 	free(r);
 }
 
+static int by_value(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* The value that most have, of those from 0 on; -1: none. */
+static int64_t most_frequent(int64_t *v, size_t n, size_t *ret_times)
+{
+	int64_t best = -1;
+
+	*ret_times = 0;
+	qsort(v, n, sizeof(*v), by_value);
+	for (size_t i = 0, k; i < n; i = k) {
+		for (k = i; k < n && v[k] == v[i]; k++)
+			;
+		if (v[i] >= 0 && k - i > *ret_times) {
+			*ret_times = k - i;
+			best = v[i];
+		}
+	}
+	return best;
+}
+
 /* World sizes as each node sees them. */
 static void rule_of_world(struct judging *j)
 {
-	VEC(int64_t) seen = { 0 };
-	size_t most = 0, best = 0;
+	int64_t *sizes = xcalloc(j->n + 1, sizeof(*sizes)), usual;
+	struct gathered g = { 0 };
+	_cleanup_free_ char *limit = NULL;
+	size_t times;
 
+	for (size_t i = 0; i < j->n; i++)
+		sizes[i] = fact_number(j->nodes[i].part, "world_size", -1);
+	usual = most_frequent(sizes, j->n, &times);
+	limit = xasprintf("the same world size on every node; %s on %zu of %zu", thousands(usual),
+			  times, j->n);
 	for (size_t i = 0; i < j->n; i++) {
 		int64_t w = fact_number(j->nodes[i].part, "world_size", -1);
-		size_t votes = 0;
 
-		for (size_t k = 0; k < j->n; k++)
-			votes += fact_number(j->nodes[k].part, "world_size", -1) == w;
-		if (w >= 0 && votes > most) {
-			most = votes;
-			best = i;
-		}
-		*vec_push(&seen) = w;
-		if (votes == j->n) /* the usual case is quick */
-			break;
+		if (w >= 0 && w != usual)
+			gather(&g, &j->nodes[i], xasprintf("says %s ranks", thousands(w)));
 	}
-	for (size_t i = 0; i < seen.n; i++) {
-		if (seen.v[i] < 0 || seen.v[i] == seen.v[best])
-			continue;
-		check_host(check_put(j, INVARIANT_AGREEMENT, "world-size", CHECK_REFUSE,
-				     xasprintf("%s says %s ranks, %s%s says %s", j->nodes[i].host,
-					       thousands(seen.v[i]), j->nodes[best].host,
-					       most > 1 ? " with most others" : "",
-					       thousands(seen.v[best])),
-				     "the same world size on every node",
-				     "set WORLD_SIZE, --world-size or --nodes alike everywhere"),
-			   &j->nodes[i]);
-	}
-	free(seen.v);
+	gathered_put(j, &g, INVARIANT_AGREEMENT, "world-size", CHECK_REFUSE, NULL, limit,
+		     "set WORLD_SIZE, --world-size or --nodes alike everywhere");
+	free(sizes);
 }
 
 void rules_of_agreement(struct judging *j)

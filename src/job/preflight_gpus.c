@@ -265,6 +265,9 @@ static void look_at_node(struct gpu_rules *r, const struct preflight_node *node,
 	if (!facts)
 		return;
 	r->nodes++;
+	/* Who says how many ranks a node has wants a GPU for each, where there are GPUs. */
+	if (r->j->plan->gpus_here < 0 && n && node->ranks > wanted)
+		wanted = node->ranks;
 	if (trouble)
 		gather(&r->trouble, node, xasprintf("%.160s", trouble));
 	if (n < wanted)
@@ -344,19 +347,19 @@ void rules_of_gpus(struct judging *j)
 		look_at_node(&r, &j->nodes[i], wanted);
 	if (!r.nodes)
 		return;
-	if (!r.gpus && asked <= 0 && !r.trouble.n) {
+	if (!r.gpus && asked <= 0 && !r.trouble.n && !r.count.n)
 		check_put(j, INVARIANT_GPUS, "count",
 			  j->plan->asked[INVARIANT_GPUS] && asked < 0 ? CHECK_UNKNOWN : CHECK_OK,
 			  xstrdup("no GPU on any node, and none was asked for"),
 			  "as many GPUs as were asked for", "ask for them by --gpus");
-		return;
-	}
-	gathered_put(j, &r.count, INVARIANT_GPUS, "count", CHECK_REFUSE,
-		     xasprintf("%s on %zu node%s", thousands((int64_t)r.gpus), r.nodes,
-			       r.nodes == 1 ? "" : "s"),
-		     asked >= 0 ? "as many GPUs as were asked for"
-				: "as many GPUs as other nodes have",
-		     "reset or replace what is missing, or leave the node out");
-	rule_of_same(j, &alike);
+	else
+		gathered_put(j, &r.count, INVARIANT_GPUS, "count", CHECK_REFUSE,
+			     xasprintf("%s on %zu node%s", thousands((int64_t)r.gpus), r.nodes,
+				       r.nodes == 1 ? "" : "s"),
+			     asked >= 0 ? "as many GPUs as were asked for"
+					: "as many GPUs as other nodes, and as ranks",
+			     "reset or replace what is missing, or leave the node out");
+	if (r.gpus)
+		rule_of_same(j, &alike);
 	put_gpu_checks(j, &r);
 }

@@ -306,7 +306,8 @@ static void rules_of_probes(struct judging *j)
 			const char *of = fact_text(p, "invariant"), *why = fact_text(p, "why");
 			int inv = 0;
 
-			while (of && inv < INVARIANTS && strcmp(of, invariant_name(inv)))
+			while (of && inv < INVARIANTS &&
+			       strcmp(of, invariant_name((enum invariant)inv)))
 				inv++;
 			if (!name || !state || !of || inv == INVARIANTS || !strcmp(state, "done") ||
 			    !strcmp(state, "absent"))

@@ -99,6 +99,8 @@ static void rule_of_room(struct judging *j)
 		if (n >= 0 && n < j->plan->limits[LIMIT_INODES])
 			gather(&inodes, &j->nodes[i], xasprintf("%s inodes free", thousands(n)));
 	}
+	gathered_put(j, &inodes, INVARIANT_STORAGE, "inodes", CHECK_REFUSE, NULL, few,
+		     "remove small files, or save elsewhere");
 	if (least == INT64_MAX)
 		return;
 	have = size_text(least);
@@ -110,8 +112,6 @@ static void rule_of_room(struct judging *j)
 		gathered_put(j, &room, INVARIANT_STORAGE, "room", CHECK_REFUSE,
 			     xasprintf("%s free, %s needed", have, want), limit,
 			     "make room, keep fewer checkpoints, or save elsewhere");
-	gathered_put(j, &inodes, INVARIANT_STORAGE, "inodes", CHECK_REFUSE, NULL, few,
-		     "remove small files, or save elsewhere");
 }
 
 /* Numbers of a node that must not be below a limit; -1 is as much as one likes. */
