@@ -309,7 +309,7 @@ static inline void who_does_not_come_is_named(struct meet_plan (*way)(uint32_t, 
 	has(&v[1], "1\tcame\tgpu01\t");
 	has(&v[1], "2\tabsent\tgpu02\t-\tnever heard of\t");
 	has(&v[1], "3\tabsent\tgpu03\t");
-	assert_true(v[0].took_ms >= 900 && v[0].took_ms < 1600);
+	assert_true(v[0].took_ms >= 900 && v[0].took_ms < 2500);
 	free_all(v, 2);
 }
 
