@@ -599,9 +599,14 @@ def bench_python(lockstep, work, rivals):
     subprocess.run([python, os.path.join(HERE, 'bench_job.py'), os.path.dirname(lockstep), '--small', '--pairs', '60', '--steps', '10'], check=True)
 
 
+def bench_preflight(lockstep, work, rivals):
+    del work, rivals
+    subprocess.run([sys.executable, os.path.join(HERE, 'bench_preflight.py'), lockstep], check=True)
+
+
 BENCHES = {'logs': bench_logs, 'dumps': bench_dumps, 'version': bench_version, 'large': bench_large, 'memory': bench_memory, 'cores': bench_cores, 'archive': bench_archive,
            'record': bench_record, 'w1': bench_w1, 'fold': bench_fold, 'codec': bench_codec, 'judge': bench_judge, 'tracer': bench_tracer, 'doors': bench_doors, 'agent': bench_agent,
-           'python': bench_python}
+           'python': bench_python, 'preflight': bench_preflight}
 ASKED = {'judge-large': bench_judge_large}  # minutes, 3 GB of disk
 
 

@@ -409,6 +409,22 @@ class Preflight(unittest.TestCase):
 
     # --- the command ---
 
+    def test_more_paths_may_stand_behind_the_first(self):
+        for r in range(4):
+            self.put(f'per/rank{r}.txt', f'{80 + r}\n')
+        v = self.alone('--only', 'blocks', '--blocks', *sorted((self.dir / 'per').iterdir()), status=1)
+        self.assertEqual(self.check(v, 'blocks.balance', 'refuse')['ranks'], [0, 3])
+
+    def test_nothing_is_left_when_it_is_ended(self):
+        self.put('bin/nvidia-smi', '#!/bin/sh\nsleep 1000\n', 0o755)
+        p = self.command(['--only', 'gpus'], self.env(TMPDIR=str(self.dir)))
+        time.sleep(0.7)
+        self.assertTrue([n for n in os.listdir(self.dir) if 'preflight' in n])
+        p.terminate()
+        self.assertEqual(p.wait(timeout=5), -15)
+        p.communicate()
+        self.assertFalse([n for n in os.listdir(self.dir) if 'preflight' in n])
+
     def test_bad_usage_is_one_line(self):
         for argv in (['--only', 'nothing'], ['--strict', 'gpus'], ['--strict', 'gpus=maybe'], ['--limit', 'x=1'], ['--limit', 'skew-ms=x'],
                      ['--blocks-per-step', '0'], ['--nodes', '3'], ['--nodes', '2', '--node', '2'], ['--checkpoint-size', 'big'], ['word'],

@@ -99,6 +99,8 @@ int preflight_choose(struct preflight_plan *p, const char *list, bool only, stru
 
 /* This node's facts; always gives a part, a probe that failed is in it. The caller decrefs. */
 json_t *preflight_part(const struct preflight_plan *p);
+/* For a signal's handler: removes what a probe of preflight_part may leave behind. */
+void preflight_tidy(void);
 /* "" or the folder under which /sys and /proc stand (for tests: $LOCKSTEP_PREFLIGHT_ROOT). */
 const char *preflight_root(void);
 /*
