@@ -598,16 +598,49 @@ def bench_python(lockstep, work, rivals):
     subprocess.run([python, os.path.join(HERE, 'bench_job.py'), os.path.dirname(lockstep)], check=True)
     subprocess.run([python, os.path.join(HERE, 'bench_job.py'), os.path.dirname(lockstep), '--small', '--pairs', '60', '--steps', '10'], check=True)
 
+def bench_count(lockstep, work, rivals):
+    """Counting shards beside wc -l, which counts newlines and nothing else; warm, then cold where the page cache may be dropped."""
+    size = os.environ.get('LOCKSTEP_BENCH_SHARD', '2G')
+    for kind in ('jsonl', 'tar'):
+        path = os.path.join(work.folder, 'shard.' + kind)
+        subprocess.run([sys.executable, os.path.join(ROOT, 'tests', 'gen', 'shard_files.py'), kind, path, '--bytes', size], check=True, stdout=subprocess.DEVNULL)
+        bytes_ = os.path.getsize(path)
+        mine, wc, what = [lockstep, 'even', '-w', '16', path], ['wc', '-l', path], f'{kind}, {bytes_ / 1e9:.1f}GB'
+        several(wc, 1)
+        runs, rival = several(mine, 5), several(wc, 5)
+        line(f'even, {kind} counted, warm', bytes_ / wall(runs) / 1e9, 'GB/s', what, spread(runs), f'wc -l {bytes_ / wall(rival) / 1e9:.2f} GB/s', '2 GB/s')
+        line('  of a core', bytes_ / cpu(runs) / 1e9, 'GB/s', what, f'peak {peak(runs) / 1e6:.1f} MB', f'wc -l {bytes_ / cpu(rival) / 1e9:.2f} GB/s')
+        colds = {}
+        for _ in range(2):
+            for argv in (mine, wc):
+                try:
+                    os.sync()
+                    with open('/proc/sys/vm/drop_caches', 'w', encoding='ascii') as f:
+                        f.write('3')
+                except OSError:
+                    break
+                colds.setdefault(argv[0], []).extend(several(argv, 1))
+        if lockstep in colds:
+            line(f'even, {kind} counted, cold', bytes_ / wall(colds[lockstep]) / 1e9, 'GB/s', what, spread(colds[lockstep]), f'wc -l {bytes_ / wall(colds["wc"]) / 1e9:.2f} GB/s', 'the disk')
+        os.remove(path)
+
+
+def bench_meet(lockstep, work, rivals):
+    """Nodes of a job meeting, as processes here."""
+    del work, rivals
+    build = os.path.dirname(lockstep)
+    subprocess.run(['ninja', '-C', build, '--quiet', 'tests/meet_node'], check=True, stdout=subprocess.DEVNULL)
+    python = torch_python()
+    subprocess.run([sys.executable, os.path.join(HERE, 'bench_meet.py'), os.path.join(build, 'tests', 'meet_node'), *(['--python', python] if python else [])], check=True)
+
 
 def bench_preflight(lockstep, work, rivals):
     del work, rivals
     subprocess.run([sys.executable, os.path.join(HERE, 'bench_preflight.py'), lockstep], check=True)
 
 
-BENCHES = {'logs': bench_logs, 'dumps': bench_dumps, 'version': bench_version, 'large': bench_large, 'memory': bench_memory, 'cores': bench_cores, 'archive': bench_archive,
-           'record': bench_record, 'w1': bench_w1, 'fold': bench_fold, 'codec': bench_codec, 'judge': bench_judge, 'tracer': bench_tracer, 'doors': bench_doors, 'agent': bench_agent,
-           'python': bench_python, 'preflight': bench_preflight}
 ASKED = {'judge-large': bench_judge_large}  # minutes, 3 GB of disk
+BENCHES = {name[6:]: f for name, f in list(globals().items()) if name.startswith('bench_') and f not in ASKED.values()}
 
 
 def main():

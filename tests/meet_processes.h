@@ -384,6 +384,35 @@ static inline void a_second_judge_is_a_guest(struct meet_plan (*way)(uint32_t, u
 	free_all(v, 3);
 }
 
+static inline void a_judge_that_is_started_anew_is_found(struct meet_plan (*way)(uint32_t,
+										 uint32_t))
+{
+	struct meet_plan p = way(0, 3);
+	struct node v[4];
+
+	v[3] = start(&p);
+	for (uint32_t i = 1; i < 3; i++) {
+		p = way(i, 3);
+		if (i == 2) { /* both have given their parts, or are about to */
+			poll(NULL, 0, 300);
+			kill(v[3].pid, SIGKILL);
+		}
+		v[i] = start(&p);
+	}
+	poll(NULL, 0, 200);
+	p = way(0, 3);
+	p.name = "anew";
+	v[0] = start(&p);
+	finish_all(v, 4);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(v[i].r, 0);
+	has(&v[0], "0\tcame\tanew\t");
+	has(&v[0], "1\tcame\t");
+	has(&v[0], "2\tcame\t");
+	assert_true(v[0].took_ms < 4000);
+	free_all(v, 4);
+}
+
 static inline void another_count_of_nodes_is_named(struct meet_plan (*way)(uint32_t, uint32_t))
 {
 	struct node v[3];

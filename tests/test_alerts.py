@@ -263,6 +263,19 @@ class Alerts(Watched):
         self.assertEqual(len(again.tries), 20)
         d.end()
 
+    def test_the_end_waits_for_what_can_be_delivered(self):
+        r = self.receiver()
+        for behave, left in ((lambda n: 503 if n < 3 else 200, 'left 0\n'), (lambda n: 503, 'left 1\n')):
+            d = self.driver('webhook', r.url, 'finish-ms', '1000', *QUICK)
+            r.tries.clear()
+            r.behave = behave
+            d.send(f'raise {left[5]} 2 x')
+            d.process.stdin.close()
+            self.assertEqual(d.process.stdout.readlines()[-1], left)
+            self.assertEqual(d.process.wait(10), 0)
+            d.process.stdout.close()
+            d.process.stderr.close()
+
     def test_refused_is_said_and_given_up(self):
         r = self.receiver()
         r.behave = lambda n: 400

@@ -194,6 +194,16 @@ class Checkpoints(unittest.TestCase):
         for r in rows[:6]:
             self.assertTrue(r['why'] and r['name'] not in r['why'][:-1], r)
 
+    def test_a_folder_of_files_must_have_what_the_one_before_has(self):
+        for step in 10, 20:
+            for name in f'model_{step}.pt', 'optim.pt':
+                made.write(f'{self.dir}/step_{step}/{name}', made.torch_zip(made.state(step)))
+        self.assertEqual([r['state'] for r in look(self.dir)[0]], ['good', 'good'])
+        os.unlink(self.dir / 'step_20/optim.pt')
+        rows, _ = look(self.dir)
+        self.assertEqual([r['state'] for r in rows], ['torn', 'good'])
+        self.assertIn('optim.pt is missing', rows[0]['why'])
+
     def test_steps_are_read_from_all_usual_names(self):
         names = {'epoch=3-step=1200.ckpt': 1200, 'model_step_00500.pt': 500, 'iter-7.pt': 7, '250.pt': 250,
                  'checkpoint_900.pth': 900}

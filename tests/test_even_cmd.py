@@ -19,7 +19,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / 'tests/gen'))
+sys.path[0] = str(ROOT / 'tests/gen')  # not tests/, whose torch/ is no torch
 import shard_files as made  # noqa: E402
 
 LOCKSTEP = os.path.abspath(os.environ.get('LOCKSTEP', ROOT / 'build/lockstep'))
@@ -149,6 +149,7 @@ class Even(unittest.TestCase):
             'nested.json': json.dumps({r: {'num_blocks': n, 'host': 'h1'} for r, n in by_rank.items()}),
             'columns.json': json.dumps({'rank': [3, 2, 1, 0], 'blocks': want[::-1]}),
             'pandas.json': json.dumps({'blocks': {'0': 9, '1': 5, '2': 7, '3': 6}, 'rank': {'0': 3, '1': 0, '2': 1, '3': 2}}),
+            'hosts.json': json.dumps({'made': 'x', 'node0': {'0': 5, '1': 7}, 'node1': {'2': 6, '3': {'blocks': 9}}}),
             'lines.jsonl': ''.join(json.dumps(r) + '\n' for r in shuffled),
             'strings.json': json.dumps({r: str(n) for r, n in by_rank.items()}),
             'a.csv': 'rank,blocks\n' + ''.join(f'{r},{n}\n' for r, n in enumerate(want)),
@@ -178,6 +179,24 @@ class Even(unittest.TestCase):
             self.put(f'deep/rank{r}/counts.json', json.dumps({'num_blocks': n}))
         self.assertEqual(self.blocks(self.dir / 'deep', status=1), [5, 7, 6])
 
+    def test_numbers_beside_shards_are_no_counts_unless_they_say_so(self):
+        for r, n in enumerate((4, 5)):
+            self.put(f's/rank{r}/data.jsonl', jsonl(n))
+            self.put(f's/rank{r}/state.json', '{"step": 100, "lr": 0.1}')
+        self.put('s/labels.json', '{"0": 5, "1": 6, "2": 7}')
+        self.put('s/lengths.txt', '5\n6\n7\n')
+        self.put('s/config.json', '{"steps": 100}')
+        self.assertEqual(self.blocks(self.dir / 's', status=1), [4, 5])
+        self.put('s/counts.csv', 'rank,blocks\n0,50\n1,60\n')
+        doc = self.even(self.dir / 's', status=1)
+        self.assertEqual([r['blocks'] for r in doc['ranks']], [50, 60])
+        self.assertTrue(any('of kind lines beside the counts' in r for r in doc['remarks']), doc['remarks'])
+
+    def test_a_path_twice_counts_once(self):
+        path = self.put('s/rank0.jsonl', jsonl(4))
+        self.put('s/rank1.jsonl', jsonl(4))
+        self.assertEqual(self.blocks(self.dir / 's', path, path, status=0), [4, 4])
+
     def test_tokens_are_packed_and_their_share_is_said(self):
         path = self.put('c.csv', 'rank,records,tokens\n0,10,20490\n1,12,22000\n')
         doc = self.even('--sequence-length', 2048, path, status=0)
@@ -185,6 +204,8 @@ class Even(unittest.TestCase):
         doc = self.even('--sequence-length', 1024, path, status=1)
         self.assertEqual([r['blocks'] for r in doc['ranks']], [20, 21])
         self.assertEqual((doc['plan']['tokens_dropped'], doc['tokens']), (round(22000 / 21), 42490))
+        stated = self.even('--sequence-length', 100, self.put('d.csv', 'rank,blocks\n0,10\n1,12\n'), status=1)
+        self.assertEqual((stated['plan']['tokens_dropped'], stated['tokens']), (200, 2200))
         self.assertTrue(any('joined end to end' in r for r in doc['remarks']))
         self.assertEqual(self.even(path, status=1)['unit'], 'records')
 
@@ -278,6 +299,15 @@ class Even(unittest.TestCase):
         want = sum(1 for line in text.split(b'\n') if line.strip())
         self.assertEqual(self.blocks(path, status=0), [want])
 
+    def test_headers_and_cut_ends_are_said(self):
+        self.put('s/rank0.csv', 'text,label\na,1\nb,2\n')
+        self.put('s/rank1.csv', 'text,label\na,1\n')
+        doc = self.even(self.dir / 's', status=1)
+        self.assertEqual([r['records'] for r in doc['ranks']], [2, 1])
+        self.assertTrue(any('taken for a header' in r for r in doc['remarks']), doc['remarks'])
+        self.put('t/rank0.jsonl', jsonl(4)[:-9])
+        self.assertTrue(any('last line is cut off' in r for r in self.even(self.dir / 't')['remarks']))
+
     def test_a_json_array_of_records(self):
         self.put('s/rank0.json', json.dumps([{'text': 'a', 'n': [1]}] * 7, indent=1))
         self.put('s/rank1.json', json.dumps([{'text': 'a'}] * 9))
@@ -303,6 +333,7 @@ class Even(unittest.TestCase):
         self.assertEqual([r['records'] for r in doc['ranks']], [len(some) for some in lengths])
         self.assertEqual([r['tokens'] for r in doc['ranks']], [sum(some) for some in lengths])
         self.assertEqual([r['blocks'] for r in doc['ranks']], [sum(some) // 128 for some in lengths])
+        self.assertEqual(doc['tokens'], sum(map(sum, lengths)))
         self.put('s/rank1.bin', b'short')
         self.assertTrue(any('.bin has 5 bytes' in r for r in self.even(self.dir / 's')['remarks']))
         for cut in (0, 9, 20, 33, 40, -1):
@@ -387,6 +418,10 @@ class Even(unittest.TestCase):
         self.put('t/rank0.tar', made.tar(['1.a', '2.a', '3.a'])[:2 * 1024 + 512 + 3])
         doc = self.even(self.dir / 't')
         self.assertTrue(any('cut off' in r for r in doc['remarks']), doc['remarks'])
+        self.put('t/rank0.tar', made.tar(['1.a'])[:2048] + made.tar(['2.a', '3.a']))
+        doc = self.even(self.dir / 't')
+        self.assertEqual(doc['ranks'][0]['records'], 1)
+        self.assertTrue(any('more behind its end' in r for r in doc['remarks']), doc['remarks'])
         self.put('t/rank0.tar', made.tar(['1.a', '1.a']))
         self.assertTrue(any('have the ending of another' in r for r in self.even(self.dir / 't')['remarks']))
 

@@ -48,6 +48,7 @@ class Even:
         self.epoch, self.taken, self.weight, self.ends = 0, 0, 1., None
         self.dropped = self.padded = self.repeated = 0
         self._agreed = self._length = self._resume = self._snapshot = self._source = self._voted_at = None
+        self._step_s = 0.   # about what an optimizer step takes
         self._lost, self._left = None, 0    # what is wrong with the loop before; batches that it had
         self._began = self._told = False    # an epoch has begun; set_epoch() was called
         self._turn = 0          # epochs begun in this process: the same on all ranks
@@ -271,9 +272,9 @@ class Even:
         the last vote."""
         now, before = time.monotonic(), self._voted_at
         self._voted_at = now
-        ahead = 1
-        if steps and before is not None:
-            ahead = max(1, min(self.ahead, 2 * steps, int(VOTE_S * steps / max(now - before, 1e-6))))
+        if steps and before is not None:    # an evaluation between does not make them longer at once
+            self._step_s = min((now - before) / steps, 2 * self._step_s or 1e9)
+        ahead = max(1, min(self.ahead, 2 * steps, int(VOTE_S / self._step_s))) if self._step_s else 1
         able = len(window.batches) == window.want or self._source.can_fill()
         return self._ask(self._tag(STREAM, window.begin), len(window.batches), able, [ahead])
 

@@ -130,6 +130,7 @@ static void print_spread(const struct page *p, const struct even_report *r)
 {
 	const struct even_balance *b = &r->b;
 	char least[32], most[32], apart[32], share[32], total[32], unit[24], step[32], tokens[32];
+	char of[64] = "";
 	double mean = (double)b->total / (double)b->ranks;
 
 	sentence(p, "Data:     ",
@@ -140,13 +141,14 @@ static void print_spread(const struct page *p, const struct even_report *r)
 		 page_count((uint64_t)b->most, most), b->last_rank,
 		 page_count((uint64_t)(b->most - b->least), apart),
 		 percent(mean > 0 ? (double)(b->most - b->least) / mean : 0, share));
-	sentence(
-	    p, "Step:     ", "%s %s a rank%s%s%s; a partial last step is %s",
-	    page_count((uint64_t)r->blocks_per_step, step), unit_of(r, r->blocks_per_step, unit),
-	    r->counts.sequence_length > 0 ? ", each of " : "",
-	    r->counts.sequence_length > 0 ? page_count((uint64_t)r->counts.sequence_length, tokens)
-					  : "",
-	    r->counts.sequence_length > 0 ? " tokens" : "", r->args->keep_last ? "run" : "not run");
+	if (r->counts.sequence_length > 0)
+		snprintf(of, sizeof(of), ", each of %s tokens",
+			 page_count((uint64_t)r->counts.sequence_length, tokens));
+	sentence(p, "Step:     ", "%s %s a rank%s%s; a partial last step is %s",
+		 page_count((uint64_t)r->blocks_per_step, step),
+		 unit_of(r, r->blocks_per_step, unit),
+		 r->args->blocks_per_step < 0 ? " (assumed; --blocks-per-step)" : "", of,
+		 r->args->keep_last ? "run" : "not run");
 }
 
 /* Blocks of the rank that ends first which make no whole step. */
@@ -492,7 +494,7 @@ int even_main(int argc, char **argv)
 {
 	static const char *const hows[] = { "drop", "pad", "repeat" };
 	static const char *const deals[] = { "contiguous", "strided" };
-	struct even_args args = { .blocks_per_step = 1, .sequence_length = -1, .world_size = -1 };
+	struct even_args args = { .blocks_per_step = -1, .sequence_length = -1, .world_size = -1 };
 	struct even_report r = { .args = &args };
 	struct error e = { 0 };
 	int operands, how, deal, status = command_line(&even_spec, argc, argv, &args, &operands);
@@ -505,7 +507,7 @@ int even_main(int argc, char **argv)
 	if (status)
 		return status;
 	r.how = (enum even_how)how;
-	r.blocks_per_step = args.blocks_per_step;
+	r.blocks_per_step = args.blocks_per_step < 0 ? 1 : args.blocks_per_step;
 	if (read_counts(&args, (enum deal)deal, argv + operands, (size_t)(argc - operands),
 			&r.counts, &e) < 0)
 		return cannot_tell(&args, &e);

@@ -25,6 +25,7 @@
 #define STATE_MOST ((size_t)64 << 20)
 #define FILES_MOST 256u
 #define TICK_MS	   50
+#define FINISH_MS  20000
 #define LATE_MS	   1000 /* what does not even die is settled then */
 
 static int wake_fds[2] = { -1, -1 };
@@ -116,7 +117,6 @@ static void keep(struct watcher *r, bool sync)
 	json_object_set_new(j, "watch", watch_to_json(&r->w, &clock));
 	json_object_set_new(j, "cursors", sources_to_json(&r->sources));
 	json_object_set_new(j, "raised", flags_json(r->raised));
-	json_object_set_new(j, "printed", flags_json(r->printed));
 	json_object_set_new(j, "collected", flags_json(r->collected));
 	json_object_set_new(j, "state", json_integer(r->state));
 	json_object_set_new(j, "since_ms", json_integer(r->since_ms));
@@ -154,7 +154,6 @@ static void restore(struct watcher *r)
 	}
 	sources_from_json(&r->sources, json_object_get(j, "cursors"));
 	flags_from(r->raised, json_object_get(j, "raised"));
-	flags_from(r->printed, json_object_get(j, "printed"));
 	flags_from(r->collected, json_object_get(j, "collected"));
 	r->state = (enum watch_state)json_integer_value(json_object_get(j, "state"));
 	if (r->state >= WATCH_STATES)
@@ -193,7 +192,7 @@ static int64_t now_of(struct watcher *r)
 	int64_t wall;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	r->now_ms = (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+	r->now_ms = WATCH_EPOCH_MS + (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 	clock_gettime(CLOCK_REALTIME, &t);
 	wall = (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 	r->wall_offset_ms = r->sources.wall_offset_ms = wall - r->now_ms;
@@ -208,7 +207,8 @@ static void judge(struct watcher *r)
 
 	watch_judge(&r->w, r->now_ms, &r->now);
 	news = watch_report(r);
-	r->judgements++;
+	if (r->alerts)
+		alerts_alive(r->alerts, r->now.state != WATCH_BLIND);
 	tell_manager("WATCHDOG=1\nSTATUS=%s", r->now.summary);
 	if (news || r->now_ms - r->saved_ms >= KEEP_MS)
 		keep(r, news);
@@ -279,6 +279,17 @@ static bool is_over(const struct watcher *r)
 	       (r->now.state == WATCH_COMPLETED || r->now.state == WATCH_CRASHED);
 }
 
+/* The job is over and nobody begins us again: what is to be told is told before we go. */
+static void alerts_end(struct watcher *r)
+{
+	uint64_t left = is_over(r) ? alerts_finish(r->alerts, watch_wall(r), FINISH_MS) : 0;
+
+	if (left)
+		r->o->say("watch: %" PRIu64 " alerts are not delivered; they lie in %s, and go out "
+			  "when a watcher works there again",
+			  left, r->o->state);
+}
+
 static void run(struct watcher *r)
 {
 	int64_t asked_ms = now_of(r), next_alert = INT64_MAX;
@@ -307,31 +318,50 @@ static void run(struct watcher *r)
 			}
 		}
 		if (r->alerts)
-			alerts_step(r->alerts, now, 0, &next_alert);
-		until = MIN(sources_next(&r->sources), next_alert);
+			alerts_step(r->alerts, watch_wall(r), 0, &next_alert);
+		until = sources_next(&r->sources);
+		if (r->alerts && next_alert < INT64_MAX)
+			until = MIN(until, next_alert - r->wall_offset_ms);
 		if (!end)
 			end = wait_a_while(r, until);
 	}
 	keep(r, true);
 	tell_manager("STOPPING=1");
+	if (r->alerts)
+		alerts_end(r);
 }
 
 static int alerts_begin(struct watcher *r, struct error *reterr)
 {
+	_cleanup_free_ char *state = xasprintf("%s/alerts", r->o->state ? r->o->state : ".");
 	struct alert_plan plan = {
-		.state = r->o->state,
+		.state = state,
 		.job = r->o->job ? r->o->job : "",
 		.host = r->host,
 		.targets = r->o->targets,
 		.n_targets = r->o->n_targets,
 		.heartbeat = r->o->heartbeat,
 		.heartbeat_ms = (unsigned)r->o->heartbeat_ms,
+		.heartbeat_template = r->o->heartbeat_template,
+		.heartbeat_ca_file = r->o->ca_file,
+		.heartbeat_token_file = r->o->token_file,
 		.escalate_ms = (unsigned)r->o->escalate_ms,
 	};
+	int code;
 
 	if (!r->o->n_targets && !r->o->heartbeat)
 		return 0;
-	return alerts_open(&plan, now_of(r), &r->alerts, reterr);
+	if (!r->o->state)
+		return error_set(reterr, -EINVAL, "alerts need a --state DIR to be kept in");
+	r->sources.web = plan.web = web_new();
+	now_of(r);
+	code = alerts_open(&plan, watch_wall(r), &r->alerts, reterr);
+	if (code > 0)
+		r->o->say("watch: %s", reterr->text);
+	/* raised by one of us who was killed before it noted so: it is to be cleared some day */
+	for (unsigned m = 0; m < MATTERS && code >= 0; m++)
+		r->raised[m] |= alert_is_raised(r->alerts, watch_matter_key(m));
+	return MIN(code, 0);
 }
 
 int watch_run(const struct watch_options *o, struct error *reterr)

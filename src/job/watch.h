@@ -26,7 +26,8 @@ struct watch_options {
 	const char *replay;   /* a recording instead of the sources; NULL */
 	const struct alert_target *targets;
 	size_t n_targets;
-	const char *heartbeat;
+	const char *heartbeat, *heartbeat_template;
+	const char *ca_file, *token_file; /* of the heartbeat */
 	int64_t heartbeat_ms, escalate_ms;
 	bool json, once, until_end;
 	void (*say)(const char *format, ...) PRINTF_LIKE(1, 2); /* one problem on stderr */
@@ -47,7 +48,7 @@ struct watcher {
 	int64_t now_ms, wall_offset_ms; /* the calendar's ms less the clock's */
 	/* reported */
 	enum watch_state state;
-	bool raised[MATTERS], printed[MATTERS];
+	bool raised[MATTERS];
 	int64_t since_ms; /* of the state */
 	/* evidence: of the matter about to be alerted */
 	struct child evidence;
@@ -55,11 +56,15 @@ struct watcher {
 	char *folder;
 	json_t *diagnosis;	 /* what came out last; NULL */
 	bool collected[MATTERS]; /* done for the incident under way */
-	uint64_t judgements;
 	int64_t saved_ms;
 	int listen_fd;
 	char *socket_path;
 };
+
+static inline int64_t watch_wall(const struct watcher *r) /* Unix time */
+{
+	return r->now_ms + r->wall_offset_ms;
+}
 
 /* watch_report.c: matters that began or ended are printed, alerted and kept. True: something did.
  */

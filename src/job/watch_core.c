@@ -244,6 +244,7 @@ static void saw_steps(struct watch *w, const struct watch_seen *s)
 	bool back = r && r->step >= 0 && s->value < r->step, first = r && r->at_ms < 0;
 	int64_t gap = w->progress_ms >= 0 ? s->first_ms - w->progress_ms : 0;
 	int64_t steps = r && r->step >= 0 ? s->value - r->step : 0;
+	bool paused;
 
 	w->sources.v[s->source].tells_steps = true;
 	if (!r || (s->value == r->step && !s->again))
@@ -259,17 +260,21 @@ static void saw_steps(struct watch *w, const struct watch_seen *s)
 		w->step = s->value;
 		gap = 0;
 	}
-	if (!s->history && w->steps_seen && gap > 0 && !first)
+	/* What was called a hang is no habit, but a save may be long. */
+	if (!s->history && w->steps_seen && gap > 0 && !first &&
+	    (!w->hung || w->saves_since || w->evaluates_since))
 		pause_learn(w, gap, w->saves_since, w->evaluates_since);
 	if (s->pause_ms > 0 && !s->again)
 		pause_learn(w, s->pause_ms, s->paused_to_save, s->paused_to_evaluate);
-	if (!first || isfinite(s->line_ms))
+	/* what passed since the last line says nothing of the pace if it was a pause */
+	paused = w->hung || w->saves_since || w->evaluates_since || back || first;
+	if (!paused || isfinite(s->line_ms))
 		pace_learn(w, s, back || first ? 0 : steps,
-			   first ? 0 : MAX(s->at_ms - w->progress_ms, 0));
+			   paused ? 0 : MAX(s->at_ms - w->progress_ms, 0));
 	w->steps_seen++;
 	w->step = MAX(w->step, s->value);
 	w->progress_ms = MAX(w->progress_ms, s->at_ms);
-	w->saves_since = w->evaluates_since = false;
+	w->saves_since = w->evaluates_since = w->hung = false;
 	w->failure = (struct watch_failure){ 0 }; /* it outlived it */
 	w->timeout_ms = w->dump_ms = w->done_ms = -1;
 	w->dumps = 0;

@@ -9,9 +9,14 @@
  * What is normal is learnt from the job itself: the time between its lines, how long its saves,
  * evaluations and other pauses last that end by themselves. Silence is never health: who has
  * nothing to judge by says `blind`.
+ *
+ * Invariant: a time is above 0, or -1 where there is none; so the clock begins at WATCH_EPOCH_MS,
+ * and what is older than the machine's boot has a time too.
  */
 #pragma once
 #include "base/base.h"
+
+#define WATCH_EPOCH_MS INT64_C(1000000000000)
 
 enum watch_state {
 	WATCH_STARTING,

@@ -76,7 +76,7 @@ static void print_change(const struct watcher *r, enum watch_matter m, bool rais
 			      severity_names[severities[m]], "summary", summary, strlen(summary),
 			      "detail", detail);
 	if (r->o->replay)
-		json_object_set_new(j, "t", json_real((double)r->now_ms / 1000));
+		json_object_set_new(j, "t", json_real((double)(r->now_ms - WATCH_EPOCH_MS) / 1000));
 	json_dumpf(j, stdout, JSON_COMPACT);
 	putchar('\n');
 	fflush(stdout);
@@ -95,13 +95,12 @@ static void begins(struct watcher *r, enum watch_matter m)
 	snprintf(summary, sizeof(summary), "%s%s", r->now.matters[m].summary, more);
 	a.summary = summary;
 	a.detail = detail;
-	if (!r->printed[m])
-		print_change(r, m, true, summary, detail);
-	r->printed[m] = true;
-	if (r->alerts && alert_raise(r->alerts, &a, r->now_ms, &e) < 0)
-		r->o->say("watch: an alert could not be kept: %s", e.text);
-	else
-		r->raised[m] = true;
+	print_change(r, m, true, summary, detail);
+	if (r->alerts)
+		alert_raise(r->alerts, &a, watch_wall(r), &e);
+	if (e.text[0]) /* it is kept in memory, and goes out */
+		r->o->say("watch: an alert is not on disk: %s", e.text);
+	r->raised[m] = true;
 	json_decref(detail);
 }
 
@@ -111,15 +110,14 @@ static void ends(struct watcher *r, enum watch_matter m)
 	struct error e = { "" };
 
 	/* a suspicion that came true is not over */
-	if (r->printed[m] && !(m == MATTER_SUSPECT && r->now.state != WATCH_HEALTHY))
+	if (!(m == MATTER_SUSPECT && r->now.state != WATCH_HEALTHY))
 		print_change(r, m, false, r->now.summary, detail);
-	r->printed[m] = false;
 	json_decref(detail);
-	if (r->alerts &&
-	    alert_clear(r->alerts, watch_matter_key(m), r->now.summary, r->now_ms, &e) < 0)
-		r->o->say("watch: an alert could not be kept: %s", e.text);
-	else
-		r->raised[m] = false;
+	if (r->alerts)
+		alert_clear(r->alerts, watch_matter_key(m), r->now.summary, watch_wall(r), &e);
+	if (e.text[0])
+		r->o->say("watch: an alert is not on disk: %s", e.text);
+	r->raised[m] = false;
 	r->collected[m] = false;
 }
 
@@ -223,6 +221,8 @@ static void put_alerts(const struct watcher *r, struct buf *out, const char *job
 	    c.delivered);
 	put(out, "lockstep_watch_alerts_total{job=\"%s\",result=\"failed-try\"} %" PRIu64 "\n", job,
 	    c.failed);
+	put(out, "lockstep_watch_alerts_total{job=\"%s\",result=\"given-up\"} %" PRIu64 "\n", job,
+	    c.refused + c.dropped);
 }
 
 void watch_metrics(const struct watcher *r, struct buf *out)

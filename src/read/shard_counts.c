@@ -160,6 +160,7 @@ static bool add_cell(struct counts *k, unsigned line, int64_t rank, enum count_f
 					v, k->c->world));
 		k->c->world = v;
 	} else if (field == COUNT_RANK) {
+		k->c->worded = true;
 		*vec_push(&k->rank_of) = cell;
 	} else {
 		*vec_push(&k->c->v) = cell;
@@ -177,8 +178,6 @@ static int by_row(const void *a, const void *b)
 /* Rows become the ranks that their file states. */
 static bool rows_to_ranks(struct counts *k)
 {
-	const struct count_cell *end = k->rank_of.v + k->rank_of.n;
-
 	if (!k->rank_of.n)
 		return true;
 	qsort(k->rank_of.v, k->rank_of.n, sizeof(*k->rank_of.v), by_row);
@@ -191,7 +190,7 @@ static bool rows_to_ranks(struct counts *k)
 		const struct count_cell *found =
 		    bsearch(&key, k->rank_of.v, k->rank_of.n, sizeof(key), by_row);
 
-		if (!found || found >= end)
+		if (!found)
 			return fail(k, bad(k->path, cell->line, k->reterr,
 					   "a count without a rank, though others have one"));
 		cell->rank = found->value;
@@ -272,6 +271,7 @@ static bool json_row(struct counts *k, struct strict_json *j, int64_t row)
 }
 
 static bool json_counts(struct counts *k, struct strict_json *j, enum count_field field);
+static bool inside_is_by_rank(struct strict_json j);
 
 static bool json_list(struct counts *k, struct strict_json *j, enum count_field field)
 {
@@ -296,6 +296,8 @@ static bool json_member(struct counts *k, struct strict_json *j, const char *key
 	int64_t rank = rank_of_key(key, len);
 	char c = strict_json_peek(j);
 
+	k->c->worded |=
+	    own == COUNT_BLOCKS || own == COUNT_RANK || (rank >= 0 && (*key == 'r' || *key == 'R'));
 	if (rank >= 0) {
 		k->by_key = true;
 		return c == '{' ? json_row(k, j, rank) : json_number_cell(k, j, rank, field);
@@ -304,10 +306,14 @@ static bool json_member(struct counts *k, struct strict_json *j, const char *key
 		return fail(k, bad(k->path, j->line, k->reterr, "rank %.*s is negative",
 				   (int)MIN(len, (size_t)40), key));
 	if (c == '{' || c == '[') {
-		if (own == COUNT_NOTHING || own == COUNT_WORLD)
+		/* Something else, or counts under the name of a host. */
+		if ((own == COUNT_NOTHING || own == COUNT_WORLD) &&
+		    (c == '[' || !inside_is_by_rank(*j)))
 			return strict_json_skip(j) ? true : wrong_json(k, j);
+		if (own >= COUNT_WORLD)
+			own = field;
 		/* "rank": {"0": 3} is a column, "ranks": {"0": 30835} counts by rank. */
-		if (own == COUNT_WRAPPER || (own == COUNT_RANK && c == '{' && key[len - 1] == 's'))
+		if (own == COUNT_RANK && c == '{' && key[len - 1] == 's')
 			own = field;
 		return json_counts(k, j, own);
 	}
@@ -596,6 +602,16 @@ static bool is_count_like(struct strict_json j)
 	return c != '[';
 }
 
+/* An object whose first key is a rank: {"0": 5}. */
+static bool inside_is_by_rank(struct strict_json j)
+{
+	bool begun = false;
+	const char *key;
+	size_t len;
+
+	return strict_json_next(&j, '{', &begun, &key, &len) && rank_of_key(key, len) >= 0;
+}
+
 /* Does an object look like counts: by its first level, or that of what it wraps? */
 static bool json_looks(struct strict_json *j, unsigned depth, bool *ret_rank)
 {
@@ -623,6 +639,8 @@ static bool json_looks(struct strict_json *j, unsigned depth, bool *ret_rank)
 			return true;
 		if (field == COUNT_WRAPPER || (field < COUNT_WORLD && (c == '[' || c == '{')))
 			return depth < 4 && json_looks(j, depth + 1, ret_rank);
+		if (field == COUNT_NOTHING && c == '{' && inside_is_by_rank(*j))
+			return true;
 		rank |= field == COUNT_RANK;
 		*ret_rank |= rank;
 		count |= field < COUNT_FIELDS;
@@ -686,21 +704,27 @@ int counts_parse(const char *path, const char *text, size_t len, struct count_ce
 int counts_text(struct shard_file *f, char **ret, size_t *ret_len, struct error *reterr)
 {
 	struct shard_stream s;
-	size_t cap = (size_t)COUNT_FILE_BYTES + 1;
-	_cleanup_free_ char *text = xmalloc(cap + 1);
+	struct buf b = { 0 };
 	ssize_t n;
 
 	shard_stream_open(&s, f);
-	n = input_read(s.in, text, cap);
+	do {
+		buf_widen(&b, SHARD_LOOK_BYTES + 1);
+		n = input_read(s.in, b.data + b.len, SHARD_LOOK_BYTES);
+		b.len += (size_t)MAX(n, 0);
+	} while (n > 0 && b.len <= COUNT_FILE_BYTES);
 	shard_stream_close(&s);
 	if (n < 0)
-		return error_set(reterr, (int)n, "%s: %s", f->path, strerror((int)-n));
-	if ((size_t)n == cap)
-		return error_set(reterr, -EINVAL, "%s: too large for a counts file", f->path);
-	text[n] = 0;
-	*ret_len = (size_t)n;
-	*ret = text;
-	text = NULL;
+		error_set(reterr, (int)n, "%s: %s", f->path, strerror((int)-n));
+	else if (b.len > COUNT_FILE_BYTES)
+		n = error_set(reterr, -EINVAL, "%s: too large for a counts file", f->path);
+	if (n < 0) {
+		buf_done(&b);
+		return (int)n;
+	}
+	b.data[b.len] = 0;
+	*ret_len = b.len;
+	*ret = (char *)b.data;
 	return 0;
 }
 

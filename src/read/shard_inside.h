@@ -114,6 +114,7 @@ struct count_cells {
 	uint32_t file; /* that is being read */
 	bool lone;     /* one count, of no rank: row 0 of the file */
 	bool assumed;  /* ranks are the order of the numbers */
+	bool worded;   /* it speaks of ranks or blocks, so it is no list of something else */
 };
 enum count_field count_field_of(const char *name, size_t len);
 /* Adds the cells of one file; text is NUL-ended behind len. */

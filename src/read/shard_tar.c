@@ -85,7 +85,8 @@ struct tar {
 	char *name;   /* of long names; NULL */
 	int64_t size; /* that pax says; -1 */
 
-	uint64_t key, samples, members, without, doubled;
+	uint64_t key, samples, without, doubled;
+	bool behind;			/* there is more behind the end */
 	uint64_t endings[ENDINGS_MOST]; /* of the sample that is open */
 	unsigned n_endings;
 };
@@ -222,7 +223,6 @@ static void add_member(struct tar *t, const char *name, size_t len)
 	const char *base = slash ? slash + 1 : name, *end = name + len;
 	const char *dot = memchr(base, '.', (size_t)(end - base));
 
-	t->members++;
 	if (!slash && len > 4 && !memcmp(name, "__", 2) && !memcmp(end - 2, "__", 2))
 		return; /* about the archive */
 	if (!dot || dot == base) {
@@ -291,8 +291,11 @@ static enum tar_step next_member(struct tar *t)
 
 	if (!h)
 		return t->len ? TAR_CUT : TAR_END;
-	if (!h[0] && all_zero(h))
+	if (!h[0] && all_zero(h)) {
+		for (size_t i = 0; i < t->len && !t->behind; i++)
+			t->behind = t->buf[t->from + i];
 		return TAR_END;
+	}
 	if (!sum_is_right(h) || !tar_number(h + 124, 12, &size))
 		return TAR_DAMAGED;
 	type = (char)h[156];
@@ -327,6 +330,8 @@ static void say(const struct tar *t, enum tar_step end, const char *problem, cha
 	else if (end == TAR_DAMAGED)
 		snprintf(why, 160, "damaged at byte %" PRIu64 ", after %" PRIu64 " samples",
 			 t->at - BLOCK, t->samples);
+	else if (t->behind)
+		snprintf(why, 160, "more behind its end, which readers of tar do not see");
 	else if (t->doubled)
 		snprintf(why, 160,
 			 "%" PRIu64 " members have the ending of another one of their sample: a "

@@ -236,6 +236,33 @@ static int keep_data(struct shard_entries *e, struct error *reterr)
 	return 0;
 }
 
+static int by_path(const void *a, const void *b)
+{
+	return strcmp((*(struct shard_entry *const *)a)->path,
+		      (*(struct shard_entry *const *)b)->path);
+}
+
+/* A path that was given twice, or by name and in its folder, counts once. */
+static void drop_doubles(struct shard_entries *e)
+{
+	struct shard_entry **v = xcalloc(e->v.n + 1, sizeof(*v));
+	size_t kept = 0;
+
+	for (size_t i = 0; i < e->v.n; i++)
+		v[i] = &e->v.v[i];
+	qsort(v, e->v.n, sizeof(*v), by_path);
+	for (size_t i = 1; i < e->v.n; i++)
+		v[i]->left_out = !strcmp(v[i]->path, v[i - 1]->path);
+	free(v);
+	for (size_t i = 0; i < e->v.n; i++) {
+		if (e->v.v[i].left_out)
+			free(e->v.v[i].path);
+		else
+			e->v.v[kept++] = e->v.v[i];
+	}
+	e->v.n = kept;
+}
+
 int shard_walk(const char *const *paths, size_t n, const struct block_options *o,
 	       struct shard_entries *ret, struct error *reterr)
 {
@@ -255,6 +282,8 @@ int shard_walk(const char *const *paths, size_t n, const struct block_options *o
 	}
 	free(w.folders.v);
 	if (!r) {
+		if (n > 1)
+			drop_doubles(ret);
 		pool_run(0, ret->v.n, look_at, ret);
 		r = keep_data(ret, reterr);
 	}

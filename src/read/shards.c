@@ -206,8 +206,9 @@ static void choose_kind(struct reading *r)
 	enum shard_kind best = SHARD_KINDS;
 
 	for (size_t i = 0; i < r->e.v.n; i++) {
-		bytes[r->e.v.v[i].kind] += r->e.v.v[i].s.bytes;
-		files[r->e.v.v[i].kind]++;
+		r->e.strangers += r->e.v.v[i].left_out;
+		bytes[r->e.v.v[i].kind] += r->e.v.v[i].left_out ? 0 : r->e.v.v[i].s.bytes;
+		files[r->e.v.v[i].kind] += !r->e.v.v[i].left_out;
 	}
 	if (files[SHARD_COUNTS])
 		best = SHARD_COUNTS;
@@ -222,7 +223,7 @@ static void choose_kind(struct reading *r)
 			       files[k] == 1 ? "file" : "files", shard_kind_name(k),
 			       shard_kind_name(best));
 	for (size_t i = 0; i < r->e.v.n; i++) {
-		if (r->e.v.v[i].kind != best) {
+		if (r->e.v.v[i].kind != best || r->e.v.v[i].left_out) {
 			free(r->e.v.v[i].path);
 			continue;
 		}
@@ -231,9 +232,24 @@ static void choose_kind(struct reading *r)
 	r->e.v.n = kept;
 }
 
-/* A file that is one rank's by its name and holds many numbers is lines, not counts by rank. */
+static bool is_named_like_counts(const char *path)
+{
+	const char *base = base_name(path);
+
+	return strcasestr(base, "count") || strcasestr(base, "block") ||
+	       strcasestr(base, "balance");
+}
+
+/*
+ * A file that is one rank's by its name and holds many numbers is lines, not counts by rank. And in
+ * a folder of shards numbers are only counts if they say so: they may be labels, or a step.
+ */
 static void settle_numbers(struct reading *r)
 {
+	bool shards = false;
+
+	for (size_t i = 0; i < r->e.v.n; i++)
+		shards |= r->e.v.v[i].kind != SHARD_COUNTS && r->e.v.v[i].kind != SHARD_INFO;
 	for (size_t i = 0; i < r->e.v.n; i++) {
 		struct shard_entry *e = &r->e.v.v[i];
 		_cleanup_free_ char *text = NULL;
@@ -242,11 +258,16 @@ static void settle_numbers(struct reading *r)
 		enum shard_kind kind;
 		size_t len;
 
-		if (e->kind != SHARD_COUNTS || e->rank < 0 || shard_open(e->path, &f, &kind, NULL))
+		if (e->kind != SHARD_COUNTS || (e->rank < 0 && !(e->inside && shards)) ||
+		    shard_open(e->path, &f, &kind, NULL))
 			continue;
 		if (!counts_text(&f, &text, &len, NULL) &&
-		    !counts_parse(e->path, text, len, &c, NULL) && c.assumed && !c.lone)
-			e->kind = SHARD_LINES;
+		    !counts_parse(e->path, text, len, &c, NULL)) {
+			if (e->inside && shards && !c.worded && !is_named_like_counts(e->path))
+				e->left_out = true;
+			else if (e->rank >= 0 && c.assumed && !c.lone)
+				e->kind = SHARD_LINES;
+		}
 		shard_close(&f);
 		free(c.v.v);
 	}
@@ -544,6 +565,11 @@ static int pack(struct reading *r)
 					 "only tokens are counted; --sequence-length says how many "
 					 "make a block");
 		c->sequence_length = r->o->sequence_length > 0 ? r->o->sequence_length : -1;
+		for (size_t i = 0; i < c->ranks.n && stated && c->sequence_length > 0; i++)
+			if (c->ranks.v[i].tokens < 0 &&
+			    __builtin_mul_overflow(c->ranks.v[i].blocks, c->sequence_length,
+						   &c->ranks.v[i].tokens))
+				c->ranks.v[i].tokens = -1;
 		return 0;
 	}
 	if (!tokens)
