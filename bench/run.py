@@ -450,7 +450,7 @@ with open(sys.argv[1], 'rb') as f:
 print(time.process_time() - t)"""
 
 
-def bench_log(lockstep, path, kind):
+def log_line(lockstep, path, kind):
     bytes_ = os.path.getsize(path)
     what = f'log, {kind}, {bytes_ / 1e6:.0f}MB'
     runs, grep = several([lockstep, 'diagnose', '--json', path], 5, '0'), several(['grep', '-acE', LOG_PATTERN, path], 3, '0')
@@ -467,7 +467,7 @@ def bench_logs(lockstep, work, rivals):
     path = os.path.join(work.folder, 'train.log')
     for kind, size in ('mixed', '400M'), ('progress', '200M'), ('noise', '200M'), ('prose', '200M'), ('watchdog', '200M'), ('bars', '200M'):
         subprocess.run([sys.executable, os.path.join(HERE, 'grow_log.py'), path, '--bytes', size, '--kind', kind], check=True)
-        bench_log(lockstep, path, kind)
+        log_line(lockstep, path, kind)
     real = work.shared('logs')
     if not real:
         print('real logs: skipped, no shared data')
@@ -477,7 +477,7 @@ def bench_logs(lockstep, work, rivals):
         with open(path, 'wb') as f:
             for _ in range(200_000_000 // len(text)):
                 f.write(text if text.endswith(b'\n') else text + b'\n')
-        bench_log(lockstep, path, 'real ' + name.split('.')[0][:20])
+        log_line(lockstep, path, 'real ' + name.split('.')[0][:20])
 
 
 class LttngSession:
