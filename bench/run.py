@@ -634,6 +634,11 @@ def bench_meet(lockstep, work, rivals):
     subprocess.run([sys.executable, os.path.join(HERE, 'bench_meet.py'), os.path.join(build, 'tests', 'meet_node'), *(['--python', python] if python else [])], check=True)
 
 
+def bench_preflight(lockstep, work, rivals):
+    del work, rivals
+    subprocess.run([sys.executable, os.path.join(HERE, 'bench_preflight.py'), lockstep], check=True)
+
+
 ASKED = {'judge-large': bench_judge_large}  # minutes, 3 GB of disk
 BENCHES = {name[6:]: f for name, f in list(globals().items()) if name.startswith('bench_') and f not in ASKED.values()}
 

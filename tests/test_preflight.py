@@ -162,6 +162,25 @@ class Preflight(unittest.TestCase):
         self.assertEqual(c['hosts'], ['n1'])
         self.assertIn('NCCL_ALGO: Tree on n0 and n2, Ring on n1', c['measured'])
 
+    def python(self, node, **versions):
+        """A Python of the node's own that looks for packages in a made-up folder."""
+        site = self.dir / f'site{node}'
+        for name, version in versions.items():
+            (site / f'{name}-{version}.dist-info').mkdir(parents=True)
+        self.put(f'site{node}/torch/version.py', "__version__ = 'x'\ncuda: Optional[str] = '12.8'\nhip: Optional[str] = None\n")
+        return self.put(f'py{node}', f'#!/bin/sh\nprintf "3.11.2\\n{site}\\n"\n', 0o755)
+
+    def test_the_odd_version_is_named_and_nothing_is_imported(self):
+        pythons = [self.python(i, torch='2.13.0', Nvidia_NCCL_cu12='2.27.3' if i == 1 else '2.27.5', tqdm=f'4.{i // 2}') for i in range(3)]
+        v = self.nodes(3, '--only', 'agreement', each=lambda i: ['--python', pythons[i]], status=1)
+        c = self.check(v, 'agreement.versions', 'refuse')
+        self.assertEqual((c['hosts'], [d['item'] for d in c['differs']]), (['n1'], ['nvidia_nccl_cu12']))
+        c = self.check(v, 'agreement.packages', 'warn')
+        self.assertEqual((c['hosts'], [d['item'] for d in c['differs']]), (['n2'], ['tqdm']))
+
+    def test_a_node_alone_of_many_is_told(self):
+        self.check(self.alone('--only', 'agreement', SLURM_NNODES='4', status=0), 'agreement.alone', 'warn')
+
     def test_on_a_tie_both_sides_are_named(self):
         v = self.nodes(2, '--only', 'agreement', env=lambda i: {'NCCL_PROTO': f'P{i}'}, status=1)
         c = self.check(v, 'agreement.environment', 'refuse')
@@ -408,6 +427,22 @@ class Preflight(unittest.TestCase):
         self.check(self.alone('--only', 'recoverable', '--watched', status=0), 'recoverable.watcher', 'ok')
 
     # --- the command ---
+
+    def test_more_paths_may_stand_behind_the_first(self):
+        for r in range(4):
+            self.put(f'per/rank{r}.txt', f'{80 + r}\n')
+        v = self.alone('--only', 'blocks', '--blocks', *sorted((self.dir / 'per').iterdir()), status=1)
+        self.assertEqual(self.check(v, 'blocks.balance', 'refuse')['ranks'], [0, 3])
+
+    def test_nothing_is_left_when_it_is_ended(self):
+        self.put('bin/nvidia-smi', '#!/bin/sh\nsleep 1000\n', 0o755)
+        p = self.command(['--only', 'gpus'], self.env(TMPDIR=str(self.dir)))
+        time.sleep(0.7)
+        self.assertTrue([n for n in os.listdir(self.dir) if 'preflight' in n])
+        p.terminate()
+        self.assertEqual(p.wait(timeout=5), -15)
+        p.communicate()
+        self.assertFalse([n for n in os.listdir(self.dir) if 'preflight' in n])
 
     def test_bad_usage_is_one_line(self):
         for argv in (['--only', 'nothing'], ['--strict', 'gpus'], ['--strict', 'gpus=maybe'], ['--limit', 'x=1'], ['--limit', 'skew-ms=x'],

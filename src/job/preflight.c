@@ -56,6 +56,7 @@ void preflight_plan_init(struct preflight_plan *p)
 		.first_rank = -1,
 		.ranks_here = -1,
 		.gpus_here = -1,
+		.nodes_said = -1,
 		.sequence_length = -1,
 		.blocks_per_step = -1,
 		.python = "python3",
@@ -117,7 +118,8 @@ void preflight_plan_environment(struct preflight_plan *p, struct meet_plan *m)
 	static const char *const world[] = { "WORLD_SIZE", NULL };
 	int64_t v;
 
-	if (!m->nodes && (v = variable_number(nodes)) > 0 && v <= MEET_NODES_MOST) {
+	p->nodes_said = variable_number(nodes);
+	if (!m->nodes && (v = p->nodes_said) > 0 && v <= MEET_NODES_MOST) {
 		m->nodes = (uint32_t)v;
 		v = variable_number(node);
 		m->node = v >= 0 && v < m->nodes ? (uint32_t)v : 0;

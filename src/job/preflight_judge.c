@@ -318,7 +318,8 @@ static void rules_of_probes(struct judging *j)
 						       why ? why : state),
 					     "every probe answers in time",
 					     fact_true(p, "hangs")
-						 ? "look why it hangs there, or leave the node out"
+						 ? "look why it hangs there, give it longer "
+						   "(--probe-seconds), or leave the node out"
 						 : "mend what it says"),
 				   &j->nodes[i]);
 		}
