@@ -92,6 +92,10 @@ class Run(unittest.TestCase):
         self.assertTrue((self.dir / 'whole').exists())
         self.assertEqual((self.dir / 'out/attempt-1/output.log').stat().st_size, 3000000)
 
+    def test_pipes_in_it_end_as_ever(self):
+        r = self.run_it(cmd=['bash', '-c', 'yes | head -1 > /dev/null; echo ${PIPESTATUS[0]}'])
+        self.assertEqual(r.stdout, '141\n')
+
     def test_a_terminal_stays_one(self):
         master, slave = pty.openpty()
         import fcntl
@@ -182,6 +186,11 @@ class Run(unittest.TestCase):
         r, _, seen = self.train('ok', '--checkpoints', 'ckpt', '--weights-only', '--out', 'two')
         self.assertIn('LOCKSTEP_RESUME_WEIGHTS_ONLY=1', r.stderr)
         self.assertEqual(seen[0]['env']['LOCKSTEP_RESUME_WEIGHTS_ONLY'], '1')
+
+    def test_the_time_out_is_set_or_the_line_to_change_is_said(self):
+        r, _, seen = self.train('ok', '--collective-timeout', '900')
+        self.assertEqual(seen[0]['env']['LOCKSTEP_COLLECTIVE_TIMEOUT'], '900')
+        self.assertIn('timedelta(seconds=900)', r.stderr)
 
     def test_the_recorder_is_on_and_what_is_set_already_is_left_alone(self):
         r, _, seen = self.train('ok', env={'TORCH_NCCL_TRACE_BUFFER_SIZE': '77'})

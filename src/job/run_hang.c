@@ -23,6 +23,7 @@
 #define LOOK_LEAST_MS 30000
 #define COLLECT_MS    120000u
 #define DIAGNOSE_MS   120000u
+#define STILL_BYTES   1048576u
 #define STILL_SHARE   0.02 /* of one CPU, all processes together */
 
 /* After how long without a new step. */
@@ -128,7 +129,7 @@ static void tree_of(struct hang *h, struct tree *t)
 	tree_look(t, helpers, ARRAY_SIZE(helpers));
 }
 
-/* No CPU time between the looks, and nobody waits for a disk. */
+/* Hardly any CPU time or bytes between the looks, and nobody waits for a disk. */
 static bool stood_still(struct hang *h, int64_t now_ms)
 {
 	double seconds = (double)(now_ms - h->since_ms) / 1000;
@@ -136,7 +137,8 @@ static bool stood_still(struct hang *h, int64_t now_ms)
 	bool still;
 
 	tree_of(h, &now);
-	still = now.v.n && !now.waiting && !h->before.waiting && now.ticks >= h->before.ticks &&
+	still = now.bytes - h->before.bytes < STILL_BYTES && now.v.n && !now.waiting &&
+		!h->before.waiting && now.ticks >= h->before.ticks &&
 		(double)(now.ticks - h->before.ticks) / (double)sysconf(_SC_CLK_TCK) <
 		    STILL_SHARE * seconds;
 	tree_done(&now);
