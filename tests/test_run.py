@@ -216,7 +216,7 @@ class Run(unittest.TestCase):
         self.assertGreater(first['lost_hours'], 0)
 
     def test_a_hang_is_only_told_by_default(self):
-        r, report, seen = self.train('pause 17 6', '--hang-after', '1', '--look-after', '1',
+        r, report, seen = self.train('pause 17 notified', '--hang-after', '1', '--look-after', '1',
                                      '--notify-command', 'echo "$LOCKSTEP_EVENT $LOCKSTEP_EVIDENCE" > notified')
         self.assertEqual((r.returncode, len(seen)), (0, 1))
         self.assertIn('no new step', r.stderr)
@@ -225,7 +225,7 @@ class Run(unittest.TestCase):
         self.assertTrue((self.dir / 'out/attempt-1/evidence-2/collect.json').exists())
 
     def test_missing_steps_alone_end_nothing(self):
-        p = subprocess.Popen(self.argv('--on-hang', 'restart', *self.HANG, cmd=[*TRAINER, 'spin 17']),
+        p = subprocess.Popen(self.argv('--on-hang', 'restart', *self.HANG, '--look-after', '3', cmd=[*TRAINER, 'spin 17']),
                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=self.dir, env=self.env)
         said = []
         for line in p.stderr:
