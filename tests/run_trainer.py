@@ -58,8 +58,9 @@ def main():
     start = int(os.environ.get('LOCKSTEP_RESUME_STEP', 0))
     if what == 'say' and at == 0:
         sys.exit(' '.join(rest))
+    pace = .005
     for step in range(start + 1, STEPS + 1):
-        time.sleep(.005)
+        time.sleep(pace)
         print(f'step {step}/{STEPS} loss {1 / step:.3f} time 20 ms', flush=True)
         if step % SAVE == 0:
             os.makedirs('ckpt', exist_ok=True)
@@ -71,6 +72,7 @@ def main():
         elif what == 'pause':
             while not os.path.exists(rest[0]):
                 time.sleep(.1)
+            pace = .1
         elif what == 'exit':
             sys.exit(int(rest[0]))
         elif what == 'say':
