@@ -246,6 +246,14 @@ class Preflight(unittest.TestCase):
         for more, status in (([], 0), (['--hash-data'], 1)):
             self.nodes(2, '--only', 'agreement', '--data', 'x.bin', *more, cwd=lambda i: self.dir / ('one', 'two')[i], status=status)
 
+    def test_a_node_with_other_options_is_refused(self):
+        v = self.nodes(2, each=lambda i: ['--only', 'storage,recoverable' if i else 'storage,fabric'], status=1)
+        self.assertEqual(self.check(v, 'fabric.options', 'refuse')['hosts'], ['n1'])
+
+    def test_only_goes_before_strict(self):
+        v = self.alone('--only', 'blocks', '--strict', 'gpus=refuse', '--blocks', self.counts([8, 8]), status=0)
+        self.assertEqual({c['invariant'] for c in v['checks']}, {'blocks'})
+
     def test_ranks_that_two_nodes_or_none_would_run_are_named(self):
         v = self.nodes(2, '--only', 'agreement', '--ranks', 4, each=lambda i: ['--first-rank', 3 * i], status=1)
         self.assertIn('both would run rank 3', [c for c in v['checks'] if c['name'] == 'ranks'][0]['measured'])
@@ -403,6 +411,7 @@ class Preflight(unittest.TestCase):
         self.check(self.alone('--only', 'recoverable', '--save-steps', 0, status=1), 'recoverable.saves', 'refuse')
         for text in ('{"save_strategy": "no"}', 'checkpoint:\n  enable: false\n', 'save_interval = 0\n'):
             self.check(self.alone('--only', 'recoverable', '--config', self.put('job.cfg', text), status=1), 'recoverable.saves', 'refuse')
+        self.check(self.alone('--only', 'recoverable', '--config', self.put('job.cfg', '{"save_steps": 0.05}'), status=0), 'recoverable.saves', 'ok')
         for text in ('{"save_strategy": "steps", "save_steps": 500}', 'checkpoint:\n  interval: 500\n', 'save-interval: 500\n'):
             c = self.check(self.alone('--only', 'recoverable', '--config', self.put('job.cfg', text), status=0), 'recoverable.saves', 'ok')
             self.assertIn('500 steps', c['measured'])
@@ -445,7 +454,7 @@ class Preflight(unittest.TestCase):
         self.assertFalse([n for n in os.listdir(self.dir) if 'preflight' in n])
 
     def test_bad_usage_is_one_line(self):
-        for argv in (['--only', 'nothing'], ['--strict', 'gpus'], ['--strict', 'gpus=maybe'], ['--limit', 'x=1'], ['--limit', 'skew-ms=x'],
+        for argv in (['--only', 'nothing'], ['--strict', 'gpus'], ['--strict', 'gpus=maybe'], ['--strict', 'gpus.nothing=warn'], ['--limit', 'x=1'], ['--limit', 'skew-ms=x'],
                      ['--blocks-per-step', '0'], ['--nodes', '3'], ['--nodes', '2', '--node', '2'], ['--checkpoint-size', 'big'], ['word'],
                      ['--nodes', '2', '--meet-folder', '.', '--names', 'a']):
             p = self.command(argv, self.env())

@@ -139,14 +139,13 @@ static int fill_plan(const struct preflight_args *a, struct preflight_plan *p, c
 		     struct error *reterr)
 {
 	char *limits = NULL;
-	int r = 0;
+	int r;
 
-	if (a->only)
+	r = take_lists(&a->strict, p, ret_strict, preflight_strict, reterr);
+	if (r >= 0 && a->only)
 		r = preflight_choose(p, a->only, true, reterr);
 	if (r >= 0 && a->skip)
 		r = preflight_choose(p, a->skip, false, reterr);
-	if (r >= 0)
-		r = take_lists(&a->strict, p, ret_strict, preflight_strict, reterr);
 	if (r >= 0)
 		r = take_lists(&a->limit, p, &limits, preflight_limits, reterr);
 	free(limits);

@@ -125,6 +125,7 @@ struct gpu_rules {
 	struct gathered count, trouble, used, strangers, errors, throttle, busy, idle, mixed, xids,
 	    old_xids;
 	size_t gpus, nodes;
+	size_t deaf; /* nodes whose kernel's log may not be read */
 };
 
 static bool is_expected(const char *name)
@@ -265,6 +266,7 @@ static void look_at_node(struct gpu_rules *r, const struct preflight_node *node,
 	if (!facts)
 		return;
 	r->nodes++;
+	r->deaf += json_is_false(json_object_get(facts, "kernel_log"));
 	/* Who says how many ranks a node has wants a GPU for each, where there are GPUs. */
 	if (r->j->plan->gpus_here < 0 && n && node->ranks > wanted)
 		wanted = node->ranks;
@@ -321,6 +323,14 @@ static void put_gpu_checks(struct judging *j, struct gpu_rules *r)
 		  "start nvidia-persistenced, or nvidia-smi -pm 1" },
 	};
 
+	if (r->gpus && !r->xids.n)
+		check_put(j, INVARIANT_GPUS, "xid", CHECK_OK,
+			  r->deaf
+			      ? xasprintf("not known of %zu node%s: the kernel's log may not be "
+					  "read there",
+					  r->deaf, r->deaf == 1 ? "" : "s")
+			      : xstrdup("no such XID in the kernel's log"),
+			  young, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		gathered_put(j, rows[i].g, INVARIANT_GPUS, rows[i].name, rows[i].state,
 			     r->gpus && rows[i].well ? xstrdup(rows[i].well) : NULL, rows[i].limit,
