@@ -450,7 +450,7 @@ with open(sys.argv[1], 'rb') as f:
 print(time.process_time() - t)"""
 
 
-def bench_log(lockstep, path, kind):
+def log_line(lockstep, path, kind):
     bytes_ = os.path.getsize(path)
     what = f'log, {kind}, {bytes_ / 1e6:.0f}MB'
     runs, grep = several([lockstep, 'diagnose', '--json', path], 5, '0'), several(['grep', '-acE', LOG_PATTERN, path], 3, '0')
@@ -467,7 +467,7 @@ def bench_logs(lockstep, work, rivals):
     path = os.path.join(work.folder, 'train.log')
     for kind, size in ('mixed', '400M'), ('progress', '200M'), ('noise', '200M'), ('prose', '200M'), ('watchdog', '200M'), ('bars', '200M'):
         subprocess.run([sys.executable, os.path.join(HERE, 'grow_log.py'), path, '--bytes', size, '--kind', kind], check=True)
-        bench_log(lockstep, path, kind)
+        log_line(lockstep, path, kind)
     real = work.shared('logs')
     if not real:
         print('real logs: skipped, no shared data')
@@ -477,7 +477,7 @@ def bench_logs(lockstep, work, rivals):
         with open(path, 'wb') as f:
             for _ in range(200_000_000 // len(text)):
                 f.write(text if text.endswith(b'\n') else text + b'\n')
-        bench_log(lockstep, path, 'real ' + name.split('.')[0][:20])
+        log_line(lockstep, path, 'real ' + name.split('.')[0][:20])
 
 
 class LttngSession:
@@ -625,10 +625,29 @@ def bench_count(lockstep, work, rivals):
         os.remove(path)
 
 
-BENCHES = {'logs': bench_logs, 'dumps': bench_dumps, 'version': bench_version, 'large': bench_large, 'memory': bench_memory, 'cores': bench_cores, 'archive': bench_archive,
-           'record': bench_record, 'w1': bench_w1, 'fold': bench_fold, 'codec': bench_codec, 'judge': bench_judge, 'tracer': bench_tracer, 'doors': bench_doors, 'agent': bench_agent,
-           'python': bench_python, 'count': bench_count}
+def bench_meet(lockstep, work, rivals):
+    """Nodes of a job meeting, as processes here."""
+    del work, rivals
+    build = os.path.dirname(lockstep)
+    subprocess.run(['ninja', '-C', build, '--quiet', 'tests/meet_node'], check=True, stdout=subprocess.DEVNULL)
+    python = torch_python()
+    subprocess.run([sys.executable, os.path.join(HERE, 'bench_meet.py'), os.path.join(build, 'tests', 'meet_node'), *(['--python', python] if python else [])], check=True)
+
+
+def bench_preflight(lockstep, work, rivals):
+    """The gate, on one node and on many."""
+    del work, rivals
+    subprocess.run([sys.executable, os.path.join(HERE, 'bench_preflight.py'), lockstep], check=True)
+
+
+def bench_watch(lockstep, work, rivals):
+    """What a watcher of 64 sources costs."""
+    del work, rivals
+    subprocess.run([sys.executable, os.path.join(HERE, 'bench_watch.py'), lockstep], check=True)
+
+
 ASKED = {'judge-large': bench_judge_large}  # minutes, 3 GB of disk
+BENCHES = {name[6:]: f for name, f in list(globals().items()) if name.startswith('bench_') and f not in ASKED.values()}
 
 
 def main():

@@ -8,10 +8,11 @@ declare -gA _lockstep_options=(
 	[even]="--blocks-per-step --deal --drop-last --help --how --json --keep-last --length-field --sequence-length --world-size"
 	[explain]="--help"
 	[export]="--help --ranks --step-range --steps"
+	[run]="--checkpoints --collective-timeout --fresh --gpus --grace --hang-after --help --job --look-after --meet --meet-folder --no-preflight --no-trace --node --nodes --notify-command --on-hang --out --preflight-args --resume-args --retries --retry-delay --secret-file --start-after --storm --storm-minutes --unsaved-after --wait --weights-only --whole"
 	[preflight]="--blocks --blocks-per-step --checkpoint-size --checkpoints --checkpoints-kept --code --config --data --evened --first-rank --gpus --hash-data --help --job --json --keep-last --length-field --limit --meet --meet-folder --name --names --node --nodes --only --probe-seconds --python --ranks --rendezvous --save-minutes --save-seconds --save-steps --secret-file --sequence-length --skip --step-ms --strict --strided --wait --watchdog-seconds --watched --world-size"
 	[sim]="--all-reduce --as --dialect --evaluate --fault --format --gpus-per-node --help --interleave --layers --layout --list-faults --micro-batches --out --ranks --restart --ring --seed --step-ms --steps --timeout --timing --trace-steps --without"
 	[trace]="--help --out --quiet"
-	[watch]="--alert-command --band --blind --checkpoints --collect-command --config --deadline --dumps --endpoint --escalate --evidence --evidence-limit --floor --gpu-command --gpu-log --heartbeat --heartbeat-every --help --hung --interval --job --json --least --log --log-command --metrics --once --replay --save-every --slow --start --state --state-command --suspect --suspect-steps --template --until-end --webhook"
+	[watch]="--alert-command --band --blind --ca-file --checkpoints --collect-command --config --deadline --dumps --endpoint --escalate --evidence --evidence-limit --floor --gpu-command --gpu-log --heartbeat --heartbeat-every --heartbeat-template --help --hung --interval --job --json --least --listen --log --log-command --metrics --once --replay --save-every --slow --start --state --state-command --suspect --suspect-steps --template --token-file --until-end --webhook"
 )
 
 _lockstep() {

@@ -53,6 +53,19 @@ COUNTERS = {
     "ibstat": "CA 'mlx5_0'\n\tPort 1:\n\t\tState: Down\n\t\tPhysical state: Polling\n\t\tRate: 400\n",
     "ethtool": "NIC statistics:\n     rx_packets: 123\n     rx_discards_phy: 12\n",
 }
+# What the watcher reads besides: by their first byte (fuzz_watch.c).
+WATCH = {
+    "config": "c[watch]\n# a job\nlog = /a/*.log\njson = yes\n",
+    "state": 's{"version":1,"mono_ms":5000,"wall_ms":9000,"boot":"b","step":17,"progress_ms":4000,"line":[1000,1010],'
+             '"sources":[{"name":"a","heard_ms":4000,"tells":1}],"ranks":[[3,0,17,4000]],"gpus":[{"host":"h","source":0,'
+             '"index":1,"rank":-1,"at_ms":4000,"rested":2}]}',
+    "job": "\0JobId=1 JobState=NODE_FAIL Reason=None\n",
+    "metrics": '\1lockstep_step{job="a",rank="3"} 17\nDCGM_FI_DEV_POWER_USAGE{gpu="0",Hostname="h01"} 190\n'
+               'DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="h01"} 100\n',
+    "log": "\2step 1/10 loss 1.5\nstep 2/10 loss nan\nsaving checkpoint to /c/2\n[rank3]: Traceback (most recent call last):\n"
+           "[rank3]: ValueError: x\n",
+    "gpus": "\4" + CSV,
+}
 EVENTS = {
     "event": '{"time": "2024-01-16T14:44:16Z", "host": "h01", "text": "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus."}\n',
     "array": '[\n{"time": 1705416258.5, "node": "h04", "event": "drained", "rank": 7},\n{"time": 1, "text": "b"}]\n',
@@ -63,6 +76,7 @@ EVENTS = {
 }
 
 if __name__ == "__main__":
-    for target, files in (("power", POWER), ("prometheus", PROMETHEUS), ("counters", COUNTERS), ("events", EVENTS)):
+    for target, files in (("power", POWER), ("prometheus", PROMETHEUS), ("counters", COUNTERS), ("events", EVENTS),
+                          ("watch", WATCH)):
         for name, text in files.items():
             put(target, name, text)

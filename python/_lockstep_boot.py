@@ -10,7 +10,7 @@ import sys
 WANTED = {
     'torch', 'torch.distributed.distributed_c10d', 'torch.optim.optimizer', 'torch.utils.data.dataloader',
     'torch.amp.grad_scaler', 'torch.serialization', 'torch.distributed.checkpoint.state_dict_saver',
-    'torch._dynamo.callback', 'safetensors.torch',
+    'torch._dynamo.callback', 'torch.autograd.profiler', 'safetensors.torch',
 }
 HERE = __file__.rpartition('/')[0] or '.'
 

@@ -158,6 +158,9 @@ int main(int argc, char **argv)
 
 		alerts_step(alerts, now_ms(), 5, &next);
 	}
+	if (number(argc, argv, "finish-ms"))
+		printf("left %" PRIu64 "\n",
+		       alerts_finish(alerts, now_ms(), number(argc, argv, "finish-ms")));
 	alerts_close(alerts);
 	return 0;
 }

@@ -30,7 +30,7 @@ static int print_all(const char *folder, bool whole)
 		struct checkpoint *k = &c.v.v[i];
 		json_t *row;
 
-		if (checkpoint_check(k, whole, &e) < 0)
+		if (checkpoints_check(&c, i, whole, &e) < 0)
 			return 1;
 		row = json_pack("{ss# ss ss sI sI sb ss*}", "path", k->path, (int)strlen(k->path),
 				"kind", checkpoint_kind_name(k->kind), "state", states[k->state],

@@ -25,7 +25,7 @@ DRIVER = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 and not sys.argv[
 TEMPLATES = ROOT / 'ops/templates'
 KILLS = int(os.environ.get('ALERT_KILLS', '20'))
 SEED = int(os.environ.get('ALERT_SEED', str(random.randrange(10**6))))
-QUICK = ['retry-ms', '20', 'retry-most-ms', '100', 'answer-ms', '400']
+QUICK = ['retry-ms', '20', 'retry-most-ms', '60', 'answer-ms', '300']
 
 
 class Receiver:
@@ -85,7 +85,7 @@ class Receiver:
             time.sleep(0.1)
             what = 500
         if what == 'never':
-            time.sleep(1)
+            time.sleep(0.6)
             return
         if what in ('lost', 'reset'):
             if what == 'reset':
@@ -208,12 +208,12 @@ class Alerts(Watched):
             with self.subTest(kind=kind):
                 r = self.receiver()
                 self.state = self.dir / str(len(list(self.dir.iterdir())))
-                r.behave = lambda n: kind if n < 4 else 200
+                r.behave = lambda n: kind if n < 3 else 200
                 d = self.driver('webhook', r.url, *QUICK)
                 self.alert(d, 2)
                 d.until(lambda c: c['waiting'] == 0)
                 self.expect(r, 2)
-                self.assertGreaterEqual(d.counts()['failed'], 4)
+                self.assertGreaterEqual(d.counts()['failed'], 3)
                 self.assertNotIn('secret', d.counts()['last_error'])
                 d.end()
 
@@ -262,6 +262,19 @@ class Alerts(Watched):
         self.expect(again, 10)
         self.assertEqual(len(again.tries), 20)
         d.end()
+
+    def test_the_end_waits_for_what_can_be_delivered(self):
+        r = self.receiver()
+        for behave, left in ((lambda n: 503 if n < 3 else 200, 'left 0\n'), (lambda n: 503, 'left 1\n')):
+            d = self.driver('webhook', r.url, 'finish-ms', '1000', *QUICK)
+            r.tries.clear()
+            r.behave = behave
+            d.send(f'raise {left[5]} 2 x')
+            d.process.stdin.close()
+            self.assertEqual(d.process.stdout.readlines()[-1], left)
+            self.assertEqual(d.process.wait(10), 0)
+            d.process.stdout.close()
+            d.process.stderr.close()
 
     def test_refused_is_said_and_given_up(self):
         r = self.receiver()

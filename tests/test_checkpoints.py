@@ -137,6 +137,14 @@ class Checkpoints(unittest.TestCase):
             path.write_bytes(text)
         self.assertEqual(self.only()['state'], 'good')
 
+    def test_a_trainer_folder_with_deepspeed_in_it(self):
+        made.trainer(f'{self.dir}/checkpoint-500', 500, optimizer=False)
+        made.deepspeed(f'{self.dir}/checkpoint-500', 500)
+        row = self.only()
+        self.assertEqual((row['kind'], row['state'], row['weights_only']), ('trainer', 'good', False))
+        os.unlink(self.dir / 'checkpoint-500/global_step500/zero_pp_rank_3_mp_rank_00_optim_states.pt')
+        self.assertIn('zero_pp_rank_3_mp_rank_0', self.only()['why'])
+
     def test_weights_only_where_the_format_allows_it(self):
         made.trainer(f'{self.dir}/checkpoint-500', 500, optimizer=False)
         made.deepspeed(f'{self.dir}/ds', 600, optimizer=False)
@@ -194,6 +202,16 @@ class Checkpoints(unittest.TestCase):
         for r in rows[:6]:
             self.assertTrue(r['why'] and r['name'] not in r['why'][:-1], r)
 
+    def test_a_folder_of_files_must_have_what_the_one_before_has(self):
+        for step in 10, 20:
+            for name in f'model_{step}.pt', 'optim.pt':
+                made.write(f'{self.dir}/step_{step}/{name}', made.torch_zip(made.state(step)))
+        self.assertEqual([r['state'] for r in look(self.dir)[0]], ['good', 'good'])
+        os.unlink(self.dir / 'step_20/optim.pt')
+        rows, _ = look(self.dir)
+        self.assertEqual([r['state'] for r in rows], ['torn', 'good'])
+        self.assertIn('optim.pt is missing', rows[0]['why'])
+
     def test_steps_are_read_from_all_usual_names(self):
         names = {'epoch=3-step=1200.ckpt': 1200, 'model_step_00500.pt': 500, 'iter-7.pt': 7, '250.pt': 250,
                  'checkpoint_900.pth': 900}
@@ -204,7 +222,7 @@ class Checkpoints(unittest.TestCase):
         self.assertEqual({r['name']: r['step'] for r in rows}, dict(names, **{'epoch_3.pt': -1}))
 
     def test_a_folder_of_very_many_files_is_walked_once(self):
-        for i in range(20000):
+        for i in range(5000):
             open(self.dir / f'shard-{i}.txt', 'w').close()
         made.write(f'{self.dir}/step_3.pt', made.torch_zip(made.state(3)))
         self.assertEqual(self.only()['step'], 3)

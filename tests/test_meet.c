@@ -108,6 +108,7 @@ static void large_parts_and_verdicts_arrive(void **state)
 	for (uint32_t i = 0; i < 6; i++) {
 		struct meet_plan p = i < 3 ? tcp(i, 3) : shared(i - 3, 3);
 
+		p.limit_ms = 40000;
 		v[i] = start_big(&p, MEET_PART_MOST, MEET_VERDICT_MOST / 4);
 	}
 	finish_all(v, 3);
@@ -275,6 +276,12 @@ static void a_second_judge_at_a_port_is_a_guest(void **state)
 	a_second_judge_is_a_guest(tcp);
 }
 
+static void a_judge_that_is_started_anew_is_called_again(void **state)
+{
+	(void)state;
+	a_judge_that_is_started_anew_is_found(tcp);
+}
+
 static void another_count_of_nodes_over_tcp_is_named(void **state)
 {
 	(void)state;
@@ -401,6 +408,7 @@ int main(void)
 		TEST(a_node_that_is_started_anew_is_one),
 		TEST(a_number_held_twice_over_tcp_is_named),
 		TEST(a_second_judge_at_a_port_is_a_guest),
+		TEST(a_judge_that_is_started_anew_is_called_again),
 		TEST(another_count_of_nodes_over_tcp_is_named),
 		TEST(a_wrong_secret_is_named_and_delays_nobody),
 		TEST(another_job_at_our_port_is_named_on_both_sides),

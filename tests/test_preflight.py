@@ -9,6 +9,7 @@ import pathlib
 import random
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -161,6 +162,25 @@ class Preflight(unittest.TestCase):
         self.assertEqual(c['hosts'], ['n1'])
         self.assertIn('NCCL_ALGO: Tree on n0 and n2, Ring on n1', c['measured'])
 
+    def python(self, node, **versions):
+        """A Python of the node's own that looks for packages in a made-up folder."""
+        site = self.dir / f'site{node}'
+        for name, version in versions.items():
+            (site / f'{name}-{version}.dist-info').mkdir(parents=True)
+        self.put(f'site{node}/torch/version.py', "__version__ = 'x'\ncuda: Optional[str] = '12.8'\nhip: Optional[str] = None\n")
+        return self.put(f'py{node}', f'#!/bin/sh\nprintf "3.11.2\\n{site}\\n"\n', 0o755)
+
+    def test_the_odd_version_is_named_and_nothing_is_imported(self):
+        pythons = [self.python(i, torch='2.13.0', Nvidia_NCCL_cu12='2.27.3' if i == 1 else '2.27.5', tqdm=f'4.{i // 2}') for i in range(3)]
+        v = self.nodes(3, '--only', 'agreement', each=lambda i: ['--python', pythons[i]], status=1)
+        c = self.check(v, 'agreement.versions', 'refuse')
+        self.assertEqual((c['hosts'], [d['item'] for d in c['differs']]), (['n1'], ['nvidia_nccl_cu12']))
+        c = self.check(v, 'agreement.packages', 'warn')
+        self.assertEqual((c['hosts'], [d['item'] for d in c['differs']]), (['n2'], ['tqdm']))
+
+    def test_a_node_alone_of_many_is_told(self):
+        self.check(self.alone('--only', 'agreement', SLURM_NNODES='4', status=0), 'agreement.alone', 'warn')
+
     def test_on_a_tie_both_sides_are_named(self):
         v = self.nodes(2, '--only', 'agreement', env=lambda i: {'NCCL_PROTO': f'P{i}'}, status=1)
         c = self.check(v, 'agreement.environment', 'refuse')
@@ -226,6 +246,14 @@ class Preflight(unittest.TestCase):
         for more, status in (([], 0), (['--hash-data'], 1)):
             self.nodes(2, '--only', 'agreement', '--data', 'x.bin', *more, cwd=lambda i: self.dir / ('one', 'two')[i], status=status)
 
+    def test_a_node_with_other_options_is_refused(self):
+        v = self.nodes(2, each=lambda i: ['--only', 'storage,recoverable' if i else 'storage,fabric'], status=1)
+        self.assertEqual(self.check(v, 'fabric.options', 'refuse')['hosts'], ['n1'])
+
+    def test_only_goes_before_strict(self):
+        v = self.alone('--only', 'blocks', '--strict', 'gpus=refuse', '--blocks', self.counts([8, 8]), status=0)
+        self.assertEqual({c['invariant'] for c in v['checks']}, {'blocks'})
+
     def test_ranks_that_two_nodes_or_none_would_run_are_named(self):
         v = self.nodes(2, '--only', 'agreement', '--ranks', 4, each=lambda i: ['--first-rank', 3 * i], status=1)
         self.assertIn('both would run rank 3', [c for c in v['checks'] if c['name'] == 'ranks'][0]['measured'])
@@ -276,6 +304,29 @@ class Preflight(unittest.TestCase):
         card = {'Card series': 'AMD Instinct MI300X', 'VRAM Total Memory (B)': str(192 << 30), 'VRAM Total Used Memory (B)': '1000', 'GPU use (%)': '0'}
         self.put('bin/rocm-smi', '#!/bin/sh\ncat <<X\n' + json.dumps({f'card{i}': card for i in range(8)}) + '\nX\n', 0o755)
         self.alone('--only', 'gpus', '--gpus', 8, status=0)
+
+    def nvml(self, wrong, *argv):
+        env = {**KEPT, 'LD_LIBRARY_PATH': str(NVML.parent), 'STANDIN_NVML': wrong}
+        p = self.command(['--json', '--only', 'gpus', '--probe-seconds', '2', *argv], env)
+        out, err = p.communicate(timeout=60)
+        return p.returncode, json.loads(out)
+
+    def test_nvml_is_asked_where_it_is(self):
+        if not NVML:
+            self.skipTest('the stand-in of NVML was not given')
+        status, v = self.nvml('', '--gpus', '2')
+        self.assertEqual((status, {c['state'] for c in v['checks'] if not c['name'].endswith('xid')}), (0, {'ok'}), v)
+        for wrong, name, words in (('used', 'memory', '40,960 MiB'), ('busy', 'busy', '100 %'), ('ecc', 'errors', '3 uncorrected'),
+                                   ('remap', 'errors', 'could not be remapped'), ('throttle', 'throttle', 'hardware thermal'),
+                                   ('process', 'strangers', 'process 1'), ('lost', 'answer', 'GPU is lost'),
+                                   ('driver', 'answer', 'Driver Not Loaded'), ('hang', 'probe', 'no answer')):
+            status, v = self.nvml(wrong)
+            self.assertEqual(status, 1, v)
+            self.assertIn(words, self.check(v, f'gpus.{name}', 'refuse')['measured'])
+
+    def test_fewer_gpus_than_ranks_are_refused(self):
+        self.smi()
+        self.check(self.alone('--only', 'gpus', '--ranks', 4, '--first-rank', 0, status=1), 'gpus.count', 'refuse')
 
     def test_a_probe_that_hangs_is_a_finding(self):
         for script in ('sleep 1000', 'kill -STOP $$; sleep 1000', 'trap "" TERM INT; while :; do sleep 1; done'):
@@ -360,6 +411,7 @@ class Preflight(unittest.TestCase):
         self.check(self.alone('--only', 'recoverable', '--save-steps', 0, status=1), 'recoverable.saves', 'refuse')
         for text in ('{"save_strategy": "no"}', 'checkpoint:\n  enable: false\n', 'save_interval = 0\n'):
             self.check(self.alone('--only', 'recoverable', '--config', self.put('job.cfg', text), status=1), 'recoverable.saves', 'refuse')
+        self.check(self.alone('--only', 'recoverable', '--config', self.put('job.cfg', '{"save_steps": 0.05}'), status=0), 'recoverable.saves', 'ok')
         for text in ('{"save_strategy": "steps", "save_steps": 500}', 'checkpoint:\n  interval: 500\n', 'save-interval: 500\n'):
             c = self.check(self.alone('--only', 'recoverable', '--config', self.put('job.cfg', text), status=0), 'recoverable.saves', 'ok')
             self.assertIn('500 steps', c['measured'])
@@ -385,8 +437,24 @@ class Preflight(unittest.TestCase):
 
     # --- the command ---
 
+    def test_more_paths_may_stand_behind_the_first(self):
+        for r in range(4):
+            self.put(f'per/rank{r}.txt', f'{80 + r}\n')
+        v = self.alone('--only', 'blocks', '--blocks', *sorted((self.dir / 'per').iterdir()), status=1)
+        self.assertEqual(self.check(v, 'blocks.balance', 'refuse')['ranks'], [0, 3])
+
+    def test_nothing_is_left_when_it_is_ended(self):
+        self.put('bin/nvidia-smi', '#!/bin/sh\nsleep 1000\n', 0o755)
+        p = self.command(['--only', 'gpus'], self.env(TMPDIR=str(self.dir)))
+        time.sleep(0.7)
+        self.assertTrue([n for n in os.listdir(self.dir) if 'preflight' in n])
+        p.terminate()
+        self.assertEqual(p.wait(timeout=5), -15)
+        p.communicate()
+        self.assertFalse([n for n in os.listdir(self.dir) if 'preflight' in n])
+
     def test_bad_usage_is_one_line(self):
-        for argv in (['--only', 'nothing'], ['--strict', 'gpus'], ['--strict', 'gpus=maybe'], ['--limit', 'x=1'], ['--limit', 'skew-ms=x'],
+        for argv in (['--only', 'nothing'], ['--strict', 'gpus'], ['--strict', 'gpus=maybe'], ['--strict', 'gpus.nothing=warn'], ['--limit', 'x=1'], ['--limit', 'skew-ms=x'],
                      ['--blocks-per-step', '0'], ['--nodes', '3'], ['--nodes', '2', '--node', '2'], ['--checkpoint-size', 'big'], ['word'],
                      ['--nodes', '2', '--meet-folder', '.', '--names', 'a']):
             p = self.command(argv, self.env())
@@ -411,4 +479,5 @@ class Preflight(unittest.TestCase):
 
 
 if __name__ == '__main__':
+    NVML = pathlib.Path(sys.argv.pop(1)).resolve() if sys.argv[1:] and '.so' in sys.argv[1] else None
     unittest.main()

@@ -31,6 +31,30 @@ for i in range(3):
 lockstep.step(), lockstep.step(), lockstep.stop()
 """
 
+PROFILES = '''
+import os, types, lockstep
+from lockstep.auto import profiler
+class profile:
+    def __init__(self, *on):
+        self.kineto_activities = [types.SimpleNamespace(name=n) for n in on]
+    def __enter__(self):
+        self._prepare_trace()
+    def _prepare_trace(self): pass
+    def __exit__(self, *error):
+        if error[0]: raise KeyError
+def trace(): os.write(1, b'trace ')
+profiler.put(types.SimpleNamespace(profile=profile))
+with profile('CPU', 'CUDA'): trace()
+with profile('CPU'): trace()
+with profile('CUDA'):
+    with profile('CUDA'): trace()
+    trace()
+try:
+    with profile('CUDA'): 1 / 0
+except KeyError: os.write(1, b'raised ')
+print({n: s for n, s in lockstep.status()['hooks'].items() if s.startswith('failed')})
+'''
+
 
 class Python(unittest.TestCase):
     @classmethod
@@ -152,6 +176,17 @@ print(json.dumps([by_command(a) for a in json.loads(sys.argv[1])]))
         out = self.run_python('-c', 'import sys, _lockstep_boot as b; b.install(); b.install(); print(sum(hasattr(f, "lockstep") for f in sys.meta_path))',
                               LOCKSTEP_AUTO='1', RANK='0')
         self.assertEqual(out.strip(), '1')
+
+    def test_a_profiler_of_the_gpu_is_told_to_the_library_from_its_begin_to_its_end(self):
+        names = ('start stop on identity name step_begin step_end phase_begin phase_end counter mark collective_begin collective_end').split()
+        with tempfile.TemporaryDirectory() as t:
+            source, library = os.path.join(t, 'library.c'), os.path.join(t, 'liblockstep.so')
+            with open(source, 'w', encoding='utf-8') as f:
+                f.write('#include <unistd.h>\n' + ''.join(f'long lockstep_{n}(void) {{ return 0; }}\n' for n in names) +
+                        'void lockstep_profiler(int on) { write(1, on ? "begin " : "end ", on ? 6 : 4); }\n')
+            subprocess.run([*os.environ.get('CC', 'cc').split(), '-w', '-shared', '-fPIC', source, '-o', library], check=True)
+            out = self.run_python('-c', PROFILES, RANK='0', LOCKSTEP_LIBRARY=library)
+        self.assertEqual(out.split(), ['begin', 'trace', 'end', 'trace', 'begin', 'trace', 'trace', 'end', 'begin', 'end', 'raised', '{}'])
 
     def test_a_start_without_torch_costs_less_than_3_ms(self):
         def took(site):

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`lockstep watch`: what it says of recordings made from published figures, and that it follows, survives and is never
 silent. test_watch.py [test...]; LONG=1 takes the large numbers."""
+import http.server
 import json
 import os
 import pathlib
@@ -22,7 +23,7 @@ import watch_streams as ws  # noqa: E402
 LOCKSTEP = os.path.abspath(os.environ.get('LOCKSTEP', ROOT / 'build/lockstep'))
 SEED = int(os.environ.get('SEED', random.randrange(1 << 30)))
 LONG = bool(os.environ.get('LONG'))
-FAST = ['--interval', '100ms', '--suspect', '1s', '--hung', '2s', '--blind', '1s']
+FAST = ['--interval', '100ms', '--suspect', '1s', '--suspect-steps', '1', '--hung', '2s', '--blind', '1s']
 TRAIN = ('train', 600)
 
 
@@ -44,7 +45,7 @@ class Case(unittest.TestCase):
         path = self.dir / 'recording.jsonl'
         path.write_text('\n'.join(json.dumps(line) for line in lines) + '\n')
         r = subprocess.run([LOCKSTEP, 'watch', '--json', '--replay', path, *sources, *more], capture_output=True, text=True,
-                           timeout=300)
+                           timeout=900)
         self.assertEqual(r.stderr, '')
         self.status = r.returncode
         return [json.loads(line) for line in r.stdout.splitlines()]
@@ -133,7 +134,7 @@ class Power(Case):
         boards = list(ws.BOARDS)
         for i, kinds in enumerate((['save0'], ['saveall'], ['save0', 'evaluate', 'evaluate0'], ['saveall', 'evaluate0'])):
             for with_log in (False, True):
-                for poll, number in ((1, 200 if LONG else 6), (10, 1000 if LONG else 60), (60, 1000 if LONG else 100)):
+                for poll, number in ((1, 60 if LONG else 4), (10, 250 if LONG else 40), (60, 500 if LONG else 60)):
                     with self.subTest(kinds=kinds, with_log=with_log, poll=poll):
                         self.saves(poll, number, boards[(i + poll) % 3], kinds, with_log)
 
@@ -261,7 +262,7 @@ class Logs(Case):
             f.write(random.Random(SEED).randbytes(1 << 20) + b'\n')
         self.steps(20)
         self.hung_at(p)
-        memory = [x for x in open(f'/proc/{p.pid}/status') if x.startswith('VmHWM')][0]
+        memory = [x for x in pathlib.Path(f'/proc/{p.pid}/status').read_text().splitlines() if x.startswith('VmHWM')][0]
         if 'asan' not in LOCKSTEP:
             self.assertLess(int(memory.split()[1]), 16 << 10, memory)
 
@@ -281,6 +282,18 @@ class Logs(Case):
         self.assertIn('rank 3', said['summary'])
         self.assertIn('ValueError', said['summary'])
         self.assertEqual(said['detail']['rank'], 3)
+        self.assertEqual(p.wait(10), 1)
+
+    def test_words_that_are_no_utf8_are_told(self):
+        p = self.start('--log', self.log, '--until-end', '--job', b'j\xff')
+        self.steps(30)
+        with open(self.log, 'ab') as f:
+            f.write(b'[rank2]: Traceback (most recent call last):\n[rank2]:   File "a.py", line 1, in <module>\n'
+                    b'[rank2]: RuntimeError: \xff\xfe caf\xc3\xa9 \xe2\x82\n'
+                    b'srun: error: node01: task 2: Exited with exit code 1\n')
+        said = self.wait_for(p, 'crashed')
+        self.assertIn('café', said['summary'])
+        self.assertEqual(said['job'], 'j?')
         self.assertEqual(p.wait(10), 1)
 
     def test_a_loss_that_is_no_number_is_told(self):
@@ -362,6 +375,7 @@ class Others(Case):
                 c.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n' % len(body) + body)
                 c.close()
 
+        self.addCleanup(lambda: [c.close() for c in kept])
         threading.Thread(target=loop, daemon=True).start()
         return f'http://127.0.0.1:{door.getsockname()[1]}/metrics'
 
@@ -380,8 +394,9 @@ class Others(Case):
 
     def test_nobody_who_hangs_holds_it_up(self):
         log = self.dir / 'log'
-        p = self.start('--log', log, '--endpoint', self.serve(b'', hold=True), '--gpu-command', 'sleep 1000',
-                       '--state-command', 'sleep 1000 & sleep 1000', '--log-command', 'exit 3', '--deadline', '300ms')
+        odd = 100000 + SEED
+        p = self.start('--log', log, '--endpoint', self.serve(b'', hold=True), '--gpu-command', f'sleep {odd}',
+                       '--state-command', f'sleep {odd} & sleep {odd}', '--log-command', 'exit 3', '--deadline', '300ms')
         for i in range(60):
             with open(log, 'a') as f:
                 f.write(f'step {i}/100 loss 1.0\n')
@@ -390,13 +405,22 @@ class Others(Case):
         said = self.wait_for(p, 'blind')
         self.assertIn('partly blind', said['summary'])
         self.stop(p)
-        self.assertEqual(subprocess.run(['pgrep', '-g', str(p.pid)], capture_output=True).stdout, b'')
+        time.sleep(0.2)
+        self.assertEqual(subprocess.run(['pgrep', '-f', f'sleep {odd}'], capture_output=True).stdout, b'')
 
     def test_a_command_may_print_for_ever_or_once(self):
         stream = ("python3 -uc \"import time\nprint('index, utilization.gpu [%], power.draw [W], power.limit [W]')\n"
                   "while True:\n for i in range(4): print(f'{i}, 100 %, 600 W, 700 W')\n time.sleep(0.05)\"")
-        p = self.start('--gpu-command', stream, '--deadline', '400ms', '--metrics', self.dir / 'metrics')
-        time.sleep(3)
+        p = self.start('--gpu-command', stream, '--deadline', '2s', '--metrics', self.dir / 'metrics', '--listen',
+                       self.dir / 'door', '--blind', '20s')
+        metrics = self.dir / 'metrics'
+        self.until(lambda: metrics.exists() and 'state="healthy"} 1' in metrics.read_text())
+        time.sleep(1)
+        with socket.socket(socket.AF_UNIX) as s:
+            s.connect(str(self.dir / 'door'))
+            s.sendall(b'GET /metrics HTTP/1.0\r\n\r\n')
+            page = b''.join(iter(lambda: s.recv(65536), b'')).decode()
+        self.assertIn('lockstep_watch_state{job="",state="healthy"} 1', page)
         self.stop(p)
         self.assertIn('state="healthy"} 1', (self.dir / 'metrics').read_text(), p.said)
 
@@ -446,6 +470,60 @@ class Others(Case):
         self.assertEqual((folder / 'more.log').read_text(), 'more\n')
         self.assertEqual((folder / 'collected.txt').read_text(), 'told\n')
         self.assertIn('verdict', said['detail']['diagnosis'])
+
+    def receiver(self):
+        """A webhook; it answers 500 now and then."""
+        rng, got = random.Random(SEED), []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers['Content-Length']))
+                bad = rng.random() < 0.2
+                if not bad:
+                    got.append(json.loads(body))
+                self.send_response(500 if bad else 200)
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return f'http://127.0.0.1:{server.server_port}/hook', got
+
+    def test_killed_at_random_it_alerts_once_and_resolves_once(self):
+        rng = random.Random(SEED)
+        url, got = self.receiver()
+        log = self.dir / 'log'
+        step, incidents = 0, 8 if LONG else 2
+        for incident in range(incidents):
+            for _ in range(60):
+                step += 1
+                with open(log, 'a') as f:
+                    f.write(f'step {step}/100000 loss 1.0\n')
+            for _ in range(25 if LONG else 5):
+                p = self.start('--log', log, '--webhook', url, '--hung', '2s')
+                time.sleep(rng.uniform(0.01, 0.5))
+                self.stop(p, signal.SIGKILL)
+            p = self.start('--log', log, '--webhook', url)
+            self.until(lambda: len(got) == 2 * incident + 1)
+            with open(log, 'a') as f:
+                f.write(f'step {step + 1}/100000 loss 1.0\nstep {step + 2}/100000 loss 1.0\n')
+            step += 2
+            self.until(lambda: len(got) == 2 * incident + 2)
+            self.stop(p)
+        time.sleep(0.5)
+        self.assertEqual(len(got), 2 * incidents, got)
+        self.assertEqual({x['key'] for x in got}, {'hung'})
+        self.assertEqual([x['what'] for x in got], ['raised', 'resolved'] * incidents)
+
+    def until(self, true, seconds=40):
+        end = time.monotonic() + seconds
+        while not true():
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.05)
 
     def test_options_may_stand_in_a_file(self):
         log = self.dir / 'log'

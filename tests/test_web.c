@@ -100,6 +100,13 @@ static void pour(int fd)
 		;
 }
 
+static void heap_headers(int fd)
+{
+	say(fd, "HTTP/1.1 200 OK\r\n");
+	while (send(fd, "X-Another: header\r\n", 19, MSG_NOSIGNAL) > 0)
+		;
+}
+
 static void reset(int fd)
 {
 	struct linger hard = { 1, 0 };
@@ -145,9 +152,11 @@ static void serve(int fd)
 	static const struct {
 		const char *path;
 		void (*act)(int fd);
-	} acts[] = {
-		{ "/drip", drip }, { "/pour", pour }, { "/reset", reset }, { "/never", never }
-	};
+	} acts[] = { { "/drip", drip },
+		     { "/pour", pour },
+		     { "/heap", heap_headers },
+		     { "/reset", reset },
+		     { "/never", never } };
 	char asked[65536], *path;
 	ssize_t n = recv(fd, asked, sizeof(asked) - 1, 0);
 
@@ -341,6 +350,9 @@ static void failures_have_their_errors(void **state)
 	assert_null(strstr(h.why, "secret"));
 	h = ask("unix:/nowhere/at/all");
 	assert_int_equal(h.error, -ECONNREFUSED);
+	h = ask_with((struct web_request){ .deadline_ms = 20000 }, "/heap");
+	assert_int_equal(h.error, -EIO);
+	assert_in_range(h.took_ms, 0, 10000);
 	h = ask("/noise");
 	assert_true(h.error < 0);
 }

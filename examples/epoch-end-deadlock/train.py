@@ -21,6 +21,9 @@ import random
 import sys
 import time
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import recorder  # noqa: E402
+
 WIDTH, WORDS, LENGTH = 64, 256, 16
 try:
     import lockstep
@@ -29,7 +32,7 @@ except ImportError:  # from the source tree
     import lockstep
 
 
-def arguments():
+def arguments(argv=None):
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument('--out', default='.', help='folder of checkpoints/ and of rankN.json, what each rank did')
     data = p.add_argument_group('data')
@@ -55,7 +58,7 @@ def arguments():
     save.add_argument('--save-steps', type=int, default=0)
     save.add_argument('--save-minutes', type=float, default=0)
     save.add_argument('--resume', default=os.environ.get('LOCKSTEP_RESUME'), help='a checkpoint (default $LOCKSTEP_RESUME)')
-    return p.parse_args()
+    return p.parse_args(argv)
 
 
 # --- blocks ---
@@ -210,9 +213,11 @@ class Job:
         torch.set_num_threads(1)
         torch.manual_seed(1)
         self.args, self.torch, self.dist = args, torch, dist
-        dist.init_process_group('gloo')
+        if not dist.is_initialized():
+            dist.init_process_group('gloo')
         self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
         self.blocks = blocks_of(args, self.rank, self.ranks)
+        recorder.begin(self.rank)
         print(f'[rank{self.rank}]: rank {self.rank} of {self.ranks}, pid {os.getpid()}, {self.blocks} blocks', flush=True)
         self.loader = make_loader(args, self.rank, self.blocks)
         if args.evened or (args.even_resumed and args.resume):

@@ -16,7 +16,7 @@ from lockstep._even_source import Source, Window, keeps_state, length
 HOWS = ('drop', 'pad', 'repeat', 'raise')
 SIZED, STREAM = 1, 2    # matters of messages; see _tag()
 SNAPSHOT = 16           # a stream that keeps state is asked for it at each so manieth step
-VOTE_S = .4             # where so much time passes between votes of a stream, their cost is lost in it
+VOTE_S = 1.           # where so much time passes between votes of a stream, their cost is lost in it
 LEAVE_S = 5             # at most so long is waited for a vote when a loop is left
 log = logging.getLogger('lockstep')
 
@@ -48,6 +48,7 @@ class Even:
         self.epoch, self.taken, self.weight, self.ends = 0, 0, 1., None
         self.dropped = self.padded = self.repeated = 0
         self._agreed = self._length = self._resume = self._snapshot = self._source = self._voted_at = None
+        self._step_s = 0.   # about what an optimizer step takes
         self._lost, self._left = None, 0    # what is wrong with the loop before; batches that it had
         self._began = self._told = False    # an epoch has begun; set_epoch() was called
         self._turn = 0          # epochs begun in this process: the same on all ranks
@@ -271,9 +272,9 @@ class Even:
         the last vote."""
         now, before = time.monotonic(), self._voted_at
         self._voted_at = now
-        ahead = 1
-        if steps and before is not None:
-            ahead = max(1, min(self.ahead, 2 * steps, int(VOTE_S * steps / max(now - before, 1e-6))))
+        if steps and before is not None:    # an evaluation between does not make them longer at once
+            self._step_s = min((now - before) / steps, 2 * self._step_s or 1e9)
+        ahead = max(1, min(self.ahead, 2 * steps, int(VOTE_S / self._step_s))) if self._step_s else 1
         able = len(window.batches) == window.want or self._source.can_fill()
         return self._ask(self._tag(STREAM, window.begin), len(window.batches), able, [ahead])
 
@@ -317,7 +318,7 @@ def even(loader, how='drop', accumulate=1, group=None, pad=None, stream=None, ti
     group       the ranks that stop together (a process group; default all)
     stream      True: the loader is not asked for its length; default: as it is
     timeout     seconds a rank waits for the others; default torch's
-    ahead       of a stream at most so many optimizer steps are voted on at once, where they are shorter than .4 s: so many
+    ahead       of a stream at most so many optimizer steps are voted on at once, where they are shorter than a second: so many
                 are held in memory, twice
     """
     from lockstep import _even_frameworks

@@ -46,8 +46,8 @@ class Every:
         return due
 
     def _by_clock(self):
-        if self._agreed is None or not self._agreed.alive():
-            self._agreed, self._posted, self._ask = _agree.agreement(self.group), None, self.calls
+        if not self._posted and self.calls >= self._ask and (self._agreed is None or not self._agreed.alive()):
+            self._agreed = _agree.agreement(self.group)
         if self._began is None:
             self._began = self._saved_at = self.clock()
             self._first = self.calls

@@ -37,6 +37,7 @@ static struct {
 	uint64_t (*collective_begin)(uint32_t, enum lockstep_op, int64_t, uint64_t);
 	void (*collective_end)(uint64_t);
 	void (*hook_failed)(const char *); /* older libraries have none: NULL */
+	void (*profiler)(int);		   /* the same */
 } lib = { lockstep_start,
 	  lockstep_stop,
 	  lockstep_on,
@@ -50,6 +51,7 @@ static struct {
 	  lockstep_mark,
 	  lockstep_collective_begin,
 	  lockstep_collective_end,
+	  NULL,
 	  NULL };
 
 /* Of each function its name and its place above, in their order. */
@@ -114,6 +116,7 @@ static PyObject *load(PyObject *self, PyObject *arg)
 	}
 	memcpy(&lib, all, sizeof(all));
 	lib.hook_failed = (void (*)(const char *))dlsym(handle, "lockstep_hook_failed");
+	lib.profiler = (void (*)(int))dlsym(handle, "lockstep_profiler");
 	if (dlsym(handle, "lockstep_start_python"))
 		lib.start = (int (*)(void))dlsym(handle, "lockstep_start_python");
 	loaded = true;
@@ -472,6 +475,19 @@ static PyObject *mark(PyObject *module, PyObject *text)
 	Py_RETURN_NONE;
 }
 
+/* profiler(1): another tool takes CUPTI's seat; profiler(0): it is done. */
+static PyObject *profiler(PyObject *self, PyObject *arg)
+{
+	long on = PyLong_AsLong(arg);
+
+	(void)self;
+	if (on == -1 && PyErr_Occurred())
+		return NULL;
+	if (lib.profiler)
+		lib.profiler(on != 0);
+	Py_RETURN_NONE;
+}
+
 #define FAST(f) ((PyCFunction)(void (*)(void))(f))
 static PyMethodDef methods[] = {
 	{ "load", load, METH_O, "load(path): uses this library, or the one loaded already" },
@@ -496,6 +512,7 @@ static PyMethodDef methods[] = {
 	{ "collective_begin", FAST(collective_begin), METH_FASTCALL, NULL },
 	{ "collective_end", collective_end, METH_O, NULL },
 	{ "hook_failed", hook_failed, METH_O, NULL },
+	{ "profiler", profiler, METH_O, NULL },
 	{ "collected", FAST(collected), METH_FASTCALL, NULL },
 	{ NULL, NULL, 0, NULL },
 };

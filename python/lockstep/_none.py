@@ -38,6 +38,7 @@ def zero(*_):
     return 0
 
 
-stop = forked = identity = step_begin = step_end = begin = end = counter = mark = collective_end = hook_failed = collected = nothing
+stop = forked = identity = step_begin = step_end = begin = end = counter = mark = collective_end = hook_failed = collected = \
+    profiler = nothing
 start = on = no
 name = depth = collective_begin = zero

@@ -19,6 +19,7 @@ static const struct command commands[] = {
 	{ &even_spec, even_main },
 	{ &preflight_spec, preflight_main },
 	{ &watch_spec, watch_main },
+	{ &run_spec, run_main },
 };
 
 void complain(const char *format, ...)
@@ -30,6 +31,19 @@ void complain(const char *format, ...)
 	vfprintf(stderr, format, ap);
 	va_end(ap);
 	fputc('\n', stderr);
+}
+
+int command_begin(int *argc, char **argv)
+{
+	for (int i = 1; i < *argc; i++) {
+		if (strcmp(argv[i], "--") != 0)
+			continue;
+		if (i + 1 == *argc)
+			return 0;
+		*argc = i;
+		return i + 1;
+	}
+	return 0;
 }
 
 int command_line(const struct option_spec *spec, int argc, char **argv, void *args,

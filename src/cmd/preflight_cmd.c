@@ -7,6 +7,7 @@
 #include "job/preflight.h"
 
 #include <ctype.h>
+#include <signal.h>
 
 struct preflight_args {
 	struct option_texts strict, limit, blocks, config, data;
@@ -80,7 +81,7 @@ static const struct option_row preflight_rows[] = {
 #undef AT
 const struct option_spec preflight_spec = {
 	.command = "preflight",
-	.operands = "",
+	.operands = "[PATH...]",
 	.purpose = "the gate before a job: refuse what would hang or be lost",
 	.rows = preflight_rows,
 	.more = "Exit status: 0 ready, 1 refused, 2 cannot tell.\n\n"
@@ -138,14 +139,13 @@ static int fill_plan(const struct preflight_args *a, struct preflight_plan *p, c
 		     struct error *reterr)
 {
 	char *limits = NULL;
-	int r = 0;
+	int r;
 
-	if (a->only)
+	r = take_lists(&a->strict, p, ret_strict, preflight_strict, reterr);
+	if (r >= 0 && a->only)
 		r = preflight_choose(p, a->only, true, reterr);
 	if (r >= 0 && a->skip)
 		r = preflight_choose(p, a->skip, false, reterr);
-	if (r >= 0)
-		r = take_lists(&a->strict, p, ret_strict, preflight_strict, reterr);
 	if (r >= 0)
 		r = take_lists(&a->limit, p, &limits, preflight_limits, reterr);
 	free(limits);
@@ -301,6 +301,26 @@ static int gate(const struct preflight_args *a, char **strict)
 	return answer(verdict, a->json);
 }
 
+/* Nothing of ours stays behind, and the signal ends us as it would have. */
+static void ended(int number)
+{
+	preflight_tidy();
+	signal(number, SIG_DFL);
+	raise(number);
+}
+
+/* What stands behind --blocks PATH, as a shell makes it of a pattern. */
+static bool take_operands(struct option_texts *blocks, int argc, char **argv, int first)
+{
+	if (first < argc && !blocks->n)
+		return false;
+	for (int i = first; i < argc; i++) {
+		blocks->v = xrealloc(blocks->v, (blocks->n + 1) * sizeof(*blocks->v));
+		blocks->v[blocks->n++] = argv[i];
+	}
+	return true;
+}
+
 int preflight_main(int argc, char **argv)
 {
 	struct preflight_args args = { .blocks_per_step = -1,
@@ -319,14 +339,18 @@ int preflight_main(int argc, char **argv)
 				       .nodes = -1,
 				       .wait = -1,
 				       .probe = -1 };
+	static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
 	char *strict = NULL;
 	int operands, status = command_line(&preflight_spec, argc, argv, &args, &operands);
 
-	if (status < 0 && operands < argc) {
+	if (status < 0 && !take_operands(&args.blocks, argc, argv, operands)) {
 		complain("preflight: \"%.60s\" is no option; see lockstep preflight --help",
 			 argv[operands]);
 		status = EXIT_USAGE;
 	}
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
+		if (signal(ends[i], ended) == SIG_IGN) /* nohup */
+			signal(ends[i], SIG_IGN);
 	if (status < 0)
 		status = gate(&args, &strict);
 	free(strict);

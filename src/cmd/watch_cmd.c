@@ -7,15 +7,11 @@
  */
 #include "cmd/cmd.h"
 #include "job/watch.h"
+#include "job/watch_config.h"
 
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
-
-#include "read/text_lines.h"
-
-#define CONFIG_MOST	 4096u /* options in a file */
-#define CONFIG_LINE_MOST 8192u
 
 struct watch_args {
 	struct option_texts logs, gpu_logs, log_commands, gpu_commands, state_commands, endpoints;
@@ -23,6 +19,7 @@ struct watch_args {
 	const char *config, *job, *state, *evidence, *collect, *metrics, *listen, *replay;
 	const char *template, *heartbeat, *least, *suspect, *hung, *start, *blind, *slow,
 	    *save_every;
+	const char *ca_file, *token_file, *heartbeat_template;
 	const char *interval, *deadline, *escalate, *evidence_limit, *heartbeat_every;
 	double floor, band;
 	int64_t steps;
@@ -87,14 +84,22 @@ static const struct option_row watch_rows[] = {
 	  "what is sent, with {{fields}} (default: plain JSON)" },
 	{ "least", 0, OPTION_TEXT, FIELD(least), "SEVERITY",
 	  "of alerts that are sent: info, warning or critical (default warning)" },
+	{ "token-file", 0, OPTION_PATH, FIELD(token_file), "FILE",
+	  "its first line goes with webhooks and heartbeat as bearer token" },
+	{ "ca-file", 0, OPTION_PATH, FIELD(ca_file), "FILE",
+	  "certificates that are trusted for webhooks and heartbeat" },
 	{ "heartbeat", 0, OPTION_TEXT, FIELD(heartbeat), "URL",
-	  "is asked while the watcher lives" },
+	  "is asked while the watcher lives and sees" },
 	{ "heartbeat-every", 0, OPTION_TEXT, FIELD(heartbeat_every), "TIME",
 	  "so often (default 1m)" },
+	{ "heartbeat-template", 0, OPTION_PATH, FIELD(heartbeat_template), "FILE",
+	  "what the heartbeat posts (default: nothing, it asks)" },
 	{ "escalate", 0, OPTION_TEXT, FIELD(escalate), "TIME",
 	  "what holds so long is sent again, more severe (default: never)" },
 	{ "metrics", 'm', OPTION_PATH, FIELD(metrics), "FILE",
 	  "write Prometheus text here, for a textfile collector" },
+	{ "listen", 0, OPTION_TEXT, FIELD(listen), "WHERE",
+	  "answer Prometheus on this loopback HOST:PORT, or this socket" },
 	{ "replay", 0, OPTION_PATH, FIELD(replay), "FILE",
 	  "judge this recording instead of looking" },
 	{ "json", 0, OPTION_FLAG, FIELD(json), NULL, "print changes as JSON, one a line" },
@@ -133,72 +138,6 @@ static bool time_of(const char *text, int64_t *ret)
 			return true;
 		}
 	return false;
-}
-
-/* --- the file --- */
-
-struct config {
-	VEC(char *) words;
-	const char *path;
-};
-
-static int config_line(struct config *c, const char *p, size_t len, uint64_t line,
-		       struct error *reterr)
-{
-	const char *equals = memchr(p, '=', len), *value;
-	size_t n_name, n_value;
-	const struct option_row *row = watch_rows;
-
-	if (!equals)
-		return error_set(reterr, -EINVAL, "%s: line %" PRIu64 " is not name = value",
-				 c->path, line);
-	n_name = (size_t)(equals - p);
-	value = equals + 1;
-	n_value = len - n_name - 1;
-	line_trim(&p, &n_name);
-	line_trim(&value, &n_value);
-	while (row->name && !line_is(p, n_name, row->name))
-		row++;
-	if (!row->name || !strcmp(row->name, "config"))
-		return error_set(reterr, -EINVAL,
-				 "%s: line %" PRIu64 ": there is no option \"%.*s\"", c->path, line,
-				 (int)MIN(n_name, (size_t)60), p);
-	if (c->words.n >= CONFIG_MOST)
-		return error_set(reterr, -E2BIG, "%s: more than %u options", c->path, CONFIG_MOST);
-	if (row->type != OPTION_FLAG)
-		*vec_push(&c->words) = xasprintf("--%s=%.*s", row->name, (int)n_value, value);
-	else if (line_is(value, n_value, "yes") || line_is(value, n_value, "true"))
-		*vec_push(&c->words) = xasprintf("--%s", row->name);
-	else if (!line_is(value, n_value, "no") && !line_is(value, n_value, "false"))
-		return error_set(reterr, -EINVAL, "%s: line %" PRIu64 ": %s is yes or no", c->path,
-				 line, row->name);
-	return 0;
-}
-
-static int config_read(struct config *c, struct error *reterr)
-{
-	struct text_lines lines;
-	struct input *in = NULL;
-	const char *p;
-	size_t len;
-	int r = input_open(c->path, &in, reterr);
-
-	if (r < 0)
-		return r;
-	text_lines_init(&lines, in);
-	while (r >= 0 && text_lines_next(&lines, &p, &len)) {
-		line_trim(&p, &len);
-		if (!len || *p == '#' || *p == ';' || *p == '[')
-			continue;
-		if (len > CONFIG_LINE_MOST)
-			r = error_set(reterr, -E2BIG, "%s: line %" PRIu64 " is too long", c->path,
-				      lines.line);
-		else
-			r = config_line(c, p, len, lines.line, reterr);
-	}
-	text_lines_done(&lines);
-	input_free(in);
-	return r;
 }
 
 /* --config FILE on the command line; NULL */
@@ -273,6 +212,8 @@ static int targets_of(const struct watch_args *a, struct alert_target *to, size_
 	for (size_t i = 0; i < a->webhooks.n; i++)
 		to[(*n)++] = (struct alert_target){ .webhook = a->webhooks.v[i],
 						    .template = a->template,
+						    .ca_file = a->ca_file,
+						    .token_file = a->token_file,
 						    .least = least };
 	for (size_t i = 0; i < a->alert_commands.n; i++)
 		to[(*n)++] = (struct alert_target){ .command = a->alert_commands.v[i],
@@ -301,9 +242,13 @@ static int run(const struct watch_args *a)
 		.collect = a->collect,
 		.evidence_ms = 60000,
 		.metrics = a->metrics,
+		.listen = a->listen,
 		.replay = a->replay,
 		.targets = targets,
 		.heartbeat = a->heartbeat,
+		.heartbeat_template = a->heartbeat_template,
+		.ca_file = a->ca_file,
+		.token_file = a->token_file,
 		.heartbeat_ms = 60000,
 		.json = a->json,
 		.once = a->once,
@@ -329,6 +274,8 @@ static int run(const struct watch_args *a)
 	add_sources(sources, &o.n_sources, SOURCE_ENDPOINT, &a->endpoints);
 	add_sources(sources, &o.n_sources, SOURCE_CHECKPOINTS, &a->checkpoints);
 	add_sources(sources, &o.n_sources, SOURCE_DUMPS, &a->dumps);
+	if (a->once || a->replay)
+		o.limits.settle_ms = 0;
 	o.limits.floor = a->floor;
 	o.limits.band = a->band;
 	o.limits.steps = (double)a->steps;
@@ -341,7 +288,8 @@ static int run(const struct watch_args *a)
 int watch_main(int argc, char **argv)
 {
 	struct watch_args args = { .floor = 0.7, .band = 0.3, .steps = 10 };
-	struct config config = { .path = config_of(argc, argv) };
+	const char *path = config_of(argc, argv);
+	struct watch_config config = { 0 };
 	struct option_texts *const lists[] = {
 		&args.logs,	      &args.gpu_logs,	    &args.log_commands, &args.gpu_commands,
 		&args.state_commands, &args.endpoints,	    &args.checkpoints,	&args.dumps,
@@ -351,7 +299,7 @@ int watch_main(int argc, char **argv)
 	struct error error = { "" };
 	int operands, status = -1;
 
-	if (config.path && config_read(&config, &error) < 0) {
+	if (path && watch_config_read(&config, path, watch_rows, &error) < 0) {
 		complain("watch: %s", error.text);
 		status = EXIT_USAGE;
 		goto out;
@@ -373,8 +321,6 @@ int watch_main(int argc, char **argv)
 out:
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
 		free(lists[i]->v);
-	for (size_t i = 0; i < config.words.n; i++)
-		free(config.words.v[i]);
-	free(config.words.v);
+	watch_config_done(&config);
 	return status;
 }

@@ -367,23 +367,50 @@ static int64_t due(struct alerts *a)
 	return a->unsaved ? MIN(next, a->next_save_ms) : next;
 }
 
-void alerts_step(struct alerts *a, int64_t now_ms, unsigned wait_ms, int64_t *ret_next_ms)
+/* Waits for what is under way, for what is due, or for wait_ms. */
+static int64_t wait_for(struct alerts *a, int64_t next, unsigned wait_ms)
 {
 	struct pollfd files[COMMAND_FILES];
-	int64_t next, left = INT32_MAX;
-	size_t n;
+	int64_t left = INT32_MAX;
+	size_t n = command_files(a, files, &left);
+
+	left = MIN(left, MAX(next - a->now_ms, 0));
+	web_step(a->web, (unsigned)MIN(left, (int64_t)wait_ms), files, n);
+	return due(a);
+}
+
+void alerts_step(struct alerts *a, int64_t now_ms, unsigned wait_ms, int64_t *ret_next_ms)
+{
+	int64_t next;
 
 	clock_goes(a, now_ms);
 	next = due(a);
-	if (a->own_web) {
-		n = command_files(a, files, &left);
-		left = MIN(left, MAX(next - a->now_ms, 0));
-		web_step(a->web, (unsigned)MIN(left, (int64_t)wait_ms), files, n);
-		next = due(a);
-	}
+	if (a->own_web)
+		next = wait_for(a, next, wait_ms);
 	if (a->flights) /* they want to be looked at */
 		next = MIN(next, a->now_ms + LOOK_MS);
 	*ret_next_ms = next;
+}
+
+static int64_t monotonic_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+uint64_t alerts_finish(struct alerts *a, int64_t now_ms, unsigned most_ms)
+{
+	int64_t began = monotonic_ms(), passed = 0;
+
+	a->alive = false; /* no heartbeat for its sake */
+	while (alerts_counts(a).waiting && passed < most_ms) {
+		clock_goes(a, now_ms + passed);
+		wait_for(a, due(a), (unsigned)(most_ms - passed));
+		passed = monotonic_ms() - began;
+	}
+	return alerts_counts(a).waiting;
 }
 
 /* --- opening and closing --- */
@@ -453,7 +480,7 @@ static void forget_targets(struct alerts *a)
 {
 	struct ledger *l = &a->ledger;
 	size_t n = 0;
-	uint64_t bits[LEDGER_TARGETS_MOST];
+	uint64_t bits[LEDGER_TARGETS_MOST] = { 0 };
 
 	for (size_t i = 0; i < l->n_targets; i++) {
 		bool ours = false;

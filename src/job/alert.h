@@ -74,6 +74,9 @@ void alerts_alive(struct alerts *a, bool alive);
  * of the caller's web_step.
  */
 void alerts_step(struct alerts *a, int64_t now_ms, unsigned wait_ms, int64_t *ret_next_ms);
+/* Before an end: goes on for most_ms, or until all is delivered. How many deliveries wait still;
+   they lie on disk, and go on when somebody opens the folder again. */
+uint64_t alerts_finish(struct alerts *a, int64_t now_ms, unsigned most_ms);
 
 /* For Prometheus and people, since the start but for raised and waiting. */
 struct alert_counts {

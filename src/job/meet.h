@@ -36,7 +36,8 @@ enum meet_presence {
 	MEET_ABSENT,   /* never heard of */
 	MEET_LOST,     /* was here and went: before its part was whole, or before the verdict */
 	MEET_IMPOSTOR, /* spoke with a wrong secret, or of another job; who: by name and address
-			  said */
+			  said. Anybody who reaches the port can be one: it is a reason against the
+			  job where the node that it claims to be did not come */
 	MEET_MISFIT,   /* holds the secret and is of this job, but its number is another's, or it
 			  counts other nodes; it gets the verdict too */
 	MEET_STRANGER, /* spoke nothing of ours, or nothing at all (a scanner): worth a note only */

@@ -18,11 +18,13 @@
 #define LOOK_PART      24  /* of the time left, at most */
 #define CLOCK_TRIES    3
 #define CLOCK_GRAIN_NS 10000000 /* of file times: the kernel's tick */
-#define ENTRIES_MOST   65536u
+#define VERDICT_FILE_MOST                                                                          \
+	(MEET_VERDICT_MOST + MEET_FILE_SMALL + 2 * (size_t)MEET_NODES_MOST * INSTANCE_BYTES)
+#define ENTRIES_MOST 65536u
 
 int64_t place_pulse_ms(const struct meet_plan *plan)
 {
-	return PULSE_MS + 2 * (int64_t)plan->nodes;
+	return PULSE_MS + (int64_t)plan->nodes / 2;
 }
 
 int place_open_dir(const struct meet_place *p)
@@ -168,7 +170,8 @@ static int folder_make(const struct meet_place *p, struct error *reterr)
 	struct stat st;
 
 	if (mkdir(p->path, 0700) < 0 && errno != EEXIST)
-		return error_set(reterr, -errno, "%s: %s", p->path, strerror(errno));
+		return error_set(reterr, -errno, "%s: %s%s", p->path, strerror(errno),
+				 errno == ENOENT ? "; is the folder there on this node?" : "");
 	if (lstat(p->path, &st) < 0)
 		return error_set(reterr, -errno, "%s: %s", p->path, strerror(errno));
 	if (!S_ISDIR(st.st_mode))
@@ -289,16 +292,23 @@ static int look_for_call(struct meet_place *p, int dir)
 	return r;
 }
 
+/* One that is not for us is not read again and again: it may be large, and of an earlier attempt.
+ */
 static bool look_for_verdict(struct meet_place *p, int dir, struct buf *ret_verdict)
 {
 	struct buf text = { 0 };
 	struct meet_file f;
+	struct stat st;
+	_cleanup_close_ int fd = place_open_file(dir, FILE_VERDICT_NAME, VERDICT_FILE_MOST, &st);
 	bool ours = false;
-	int r = place_read(dir, FILE_VERDICT_NAME,
-			   MEET_VERDICT_MOST + MEET_FILE_SMALL +
-			       2 * (size_t)MEET_NODES_MOST * INSTANCE_BYTES,
-			   &text);
+	int r = fd;
 
+	if (fd >= 0 && st.st_ino == p->seen.st_ino && st.st_size == p->seen.st_size &&
+	    !memcmp(&st.st_mtim, &p->seen.st_mtim, sizeof(st.st_mtim)) &&
+	    !memcmp(p->seen_call, p->call, INSTANCE_BYTES))
+		return false;
+	if (r >= 0)
+		r = place_read_file(fd, (size_t)st.st_size, &text);
 	if (r >= 0)
 		r = meet_file_get(p->m, text.data, text.len, &f);
 	if (r >= 0 && f.kind == FILE_VERDICT && !memcmp(f.call, p->call, INSTANCE_BYTES)) {
@@ -307,6 +317,10 @@ static bool look_for_verdict(struct meet_place *p, int dir, struct buf *ret_verd
 	}
 	if (ours)
 		buf_put(ret_verdict, f.bytes, f.len);
+	if (fd >= 0) {
+		p->seen = st;
+		memcpy(p->seen_call, p->call, INSTANCE_BYTES);
+	}
 	buf_done(&text);
 	return ours;
 }

@@ -25,6 +25,8 @@ struct meet_place {
 	uint8_t call[INSTANCE_BYTES]; /* that our part answers */
 	bool answered;
 	int64_t pulse_ms; /* when it is due */
+	struct stat seen; /* the last verdict that was not for us, while we answered seen_call */
+	uint8_t seen_call[INSTANCE_BYTES];
 	char why[MEET_WHY_MOST];
 };
 /* Opened anew for each look, since that is when a network file system asks its server. */

@@ -269,7 +269,7 @@ static void scan(struct folder_judge *j)
 	}
 	closedir(dir);
 	if (pulses)
-		j->pulses_ms = now + MAX(place_pulse_ms(j->p->m->plan) / 4, 100);
+		j->pulses_ms = now + place_pulse_ms(j->p->m->plan) / 2;
 	for (size_t i = 0; i < j->members.n; i++) {
 		struct member *b = &j->members.v[i];
 
@@ -365,9 +365,8 @@ static void tell(struct folder_judge *j, const struct buf *verdict)
 		now_here = here(j);
 		if (now_here != waits || j->moved)
 			moved_ms = meet_now_ms();
+		place_pause(j->p, now_here != waits, j->p->m->until_ms);
 		waits = now_here;
-		if (waits)
-			place_pause(j->p, true, j->p->m->until_ms);
 	}
 	if (waits)
 		return;
@@ -387,6 +386,7 @@ static int call(struct meet_place *p, struct error *reterr)
 	memcpy(f.instance, p->m->instance, INSTANCE_BYTES);
 	meet_file_put(&text, p->m, &f);
 	r = place_write(p, FILE_CALL_NAME, &text);
+	place_remove(p, FILE_VERDICT_NAME); /* of an earlier attempt */
 	buf_done(&text);
 	return r < 0 ? error_set(reterr, r, "%s/%s: %s", p->path, FILE_CALL_NAME, strerror(-r)) : 0;
 }

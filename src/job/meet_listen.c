@@ -352,12 +352,12 @@ static int files_raise(uint32_t nodes, struct rlimit *ret_old, size_t *ret_stran
 		setrlimit(RLIMIT_NOFILE, &l);
 	}
 	*ret_strangers = MIN(l.rlim_cur - MIN(l.rlim_cur, nodes + FILES_BESIDE), STRANGERS_MOST);
-	if (*ret_strangers < STRANGERS_LEAST)
-		return error_set(
-		    reterr, -EMFILE,
-		    "node 0 may open %lu files, too few for %u nodes: raise ulimit -Hn",
-		    (unsigned long)l.rlim_cur, nodes);
-	return 0;
+	if (*ret_strangers >= STRANGERS_LEAST)
+		return 0;
+	setrlimit(RLIMIT_NOFILE, ret_old);
+	return error_set(reterr, -EMFILE,
+			 "node 0 may open %lu files, too few for %u nodes: raise ulimit -Hn",
+			 (unsigned long)l.rlim_cur, nodes);
 }
 
 int meet_listen(struct meeting *m, struct buf *ret_verdict, struct error *reterr)

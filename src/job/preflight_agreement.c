@@ -16,6 +16,8 @@ static const struct same_rule same_rules[] = {
 	  "the same versions on every node", "run one image everywhere" },
 	{ INVARIANT_AGREEMENT, "versions", "platform", "platform", CHECK_WARN, false,
 	  "the same system on every node", "run one image everywhere" },
+	{ INVARIANT_AGREEMENT, "versions", "packages", "packages", CHECK_WARN, false,
+	  "the same packages on every node", "run one image everywhere" },
 	{ INVARIANT_AGREEMENT, "code", "code", "code", CHECK_REFUSE, false,
 	  "the same code on every node",
 	  "check out one commit everywhere, or run it from one folder" },
@@ -97,46 +99,77 @@ static void rule_of_ranks(struct judging *j)
 	free(r);
 }
 
+static int by_value(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* The value that most have, of those from 0 on; -1: none. */
+static int64_t most_frequent(int64_t *v, size_t n, size_t *ret_times)
+{
+	int64_t best = -1;
+
+	*ret_times = 0;
+	qsort(v, n, sizeof(*v), by_value);
+	for (size_t i = 0, k; i < n; i = k) {
+		for (k = i; k < n && v[k] == v[i]; k++)
+			;
+		if (v[i] >= 0 && k - i > *ret_times) {
+			*ret_times = k - i;
+			best = v[i];
+		}
+	}
+	return best;
+}
+
 /* World sizes as each node sees them. */
 static void rule_of_world(struct judging *j)
 {
-	VEC(int64_t) seen = { 0 };
-	size_t most = 0, best = 0;
+	int64_t *sizes = xcalloc(j->n + 1, sizeof(*sizes)), usual;
+	struct gathered g = { 0 };
+	_cleanup_free_ char *limit = NULL;
+	size_t times;
 
+	for (size_t i = 0; i < j->n; i++)
+		sizes[i] = fact_number(j->nodes[i].part, "world_size", -1);
+	usual = most_frequent(sizes, j->n, &times);
+	limit = xasprintf("the same world size on every node; %s on %zu of %zu", thousands(usual),
+			  times, j->n);
 	for (size_t i = 0; i < j->n; i++) {
 		int64_t w = fact_number(j->nodes[i].part, "world_size", -1);
-		size_t votes = 0;
 
-		for (size_t k = 0; k < j->n; k++)
-			votes += fact_number(j->nodes[k].part, "world_size", -1) == w;
-		if (w >= 0 && votes > most) {
-			most = votes;
-			best = i;
-		}
-		*vec_push(&seen) = w;
-		if (votes == j->n) /* the usual case is quick */
-			break;
+		if (w >= 0 && w != usual)
+			gather(&g, &j->nodes[i], xasprintf("says %s ranks", thousands(w)));
 	}
-	for (size_t i = 0; i < seen.n; i++) {
-		if (seen.v[i] < 0 || seen.v[i] == seen.v[best])
-			continue;
-		check_host(check_put(j, INVARIANT_AGREEMENT, "world-size", CHECK_REFUSE,
-				     xasprintf("%s says %s ranks, %s%s says %s", j->nodes[i].host,
-					       thousands(seen.v[i]), j->nodes[best].host,
-					       most > 1 ? " with most others" : "",
-					       thousands(seen.v[best])),
-				     "the same world size on every node",
-				     "set WORLD_SIZE, --world-size or --nodes alike everywhere"),
-			   &j->nodes[i]);
-	}
-	free(seen.v);
+	gathered_put(j, &g, INVARIANT_AGREEMENT, "world-size", CHECK_REFUSE, NULL, limit,
+		     "set WORLD_SIZE, --world-size or --nodes alike everywhere");
+	free(sizes);
+}
+
+/* A node that is judged alone agrees with itself; whether it is alone is another matter. */
+static void rule_of_one(struct judging *j)
+{
+	int64_t said = j->plan->nodes_said;
+
+	if (j->n != 1 || check_trouble(j, INVARIANT_AGREEMENT))
+		return;
+	if (said > 1)
+		check_put(j, INVARIANT_AGREEMENT, "alone", CHECK_WARN,
+			  xasprintf("this node was judged alone, and the launcher has %s nodes",
+				    thousands(said)),
+			  "all nodes of the job are compared",
+			  "give them a place to meet: --meet-folder DIR, or --meet HOST:PORT with "
+			  "--secret-file FILE");
+	else
+		check_put(j, INVARIANT_AGREEMENT, "alone", CHECK_OK,
+			  xstrdup("one node: there is nothing to compare it with"), NULL, NULL);
 }
 
 void rules_of_agreement(struct judging *j)
 {
-	if (j->n == 1 && !check_trouble(j, INVARIANT_AGREEMENT))
-		check_put(j, INVARIANT_AGREEMENT, "alone", CHECK_OK,
-			  xstrdup("one node: there is nothing to compare it with"), NULL, NULL);
+	rule_of_one(j);
 	rule_of_world(j);
 	rule_of_ranks(j);
 	for (size_t i = 0; i < ARRAY_SIZE(same_rules); i++)

@@ -61,6 +61,20 @@ static void work_tree(const char *from, char ret[4096])
 	}
 }
 
+/* Of files that git does not know only these matter: outputs lie in work trees too. */
+static bool is_code(const char *path)
+{
+	static const char *const ends[] = { ".py",   ".sh",  ".json", ".yaml", ".yml",
+					    ".toml", ".cfg", ".ini",  ".cu",   ".cpp",
+					    ".c",    ".h",   ".cuh",  ".pyx" };
+	const char *dot = strrchr(path, '.');
+
+	for (size_t i = 0; dot && i < ARRAY_SIZE(ends); i++)
+		if (!strcmp(dot, ends[i]))
+			return true;
+	return false;
+}
+
 /* Each path of `git status --porcelain -z`: "XY path", of a rename the old one follows. */
 static void put_changes(const char *tree, const char *status, size_t len, json_t *items)
 {
@@ -74,6 +88,8 @@ static void put_changes(const char *tree, const char *status, size_t len, json_t
 		size_t size = 0;
 		char *text;
 
+		if (status[at] == '?' && !is_code(path))
+			continue;
 		if (++n > CHANGES_MOST) {
 			json_object_set_new(items, "more changes", json_string("not compared"));
 			return;

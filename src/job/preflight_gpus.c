@@ -125,6 +125,7 @@ struct gpu_rules {
 	struct gathered count, trouble, used, strangers, errors, throttle, busy, idle, mixed, xids,
 	    old_xids;
 	size_t gpus, nodes;
+	size_t deaf; /* nodes whose kernel's log may not be read */
 };
 
 static bool is_expected(const char *name)
@@ -265,6 +266,10 @@ static void look_at_node(struct gpu_rules *r, const struct preflight_node *node,
 	if (!facts)
 		return;
 	r->nodes++;
+	r->deaf += json_is_false(json_object_get(facts, "kernel_log"));
+	/* Who says how many ranks a node has wants a GPU for each, where there are GPUs. */
+	if (r->j->plan->gpus_here < 0 && n && node->ranks > wanted)
+		wanted = node->ranks;
 	if (trouble)
 		gather(&r->trouble, node, xasprintf("%.160s", trouble));
 	if (n < wanted)
@@ -318,6 +323,14 @@ static void put_gpu_checks(struct judging *j, struct gpu_rules *r)
 		  "start nvidia-persistenced, or nvidia-smi -pm 1" },
 	};
 
+	if (r->gpus && !r->xids.n)
+		check_put(j, INVARIANT_GPUS, "xid", CHECK_OK,
+			  r->deaf
+			      ? xasprintf("not known of %zu node%s: the kernel's log may not be "
+					  "read there",
+					  r->deaf, r->deaf == 1 ? "" : "s")
+			      : xstrdup("no such XID in the kernel's log"),
+			  young, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		gathered_put(j, rows[i].g, INVARIANT_GPUS, rows[i].name, rows[i].state,
 			     r->gpus && rows[i].well ? xstrdup(rows[i].well) : NULL, rows[i].limit,
@@ -344,19 +357,19 @@ void rules_of_gpus(struct judging *j)
 		look_at_node(&r, &j->nodes[i], wanted);
 	if (!r.nodes)
 		return;
-	if (!r.gpus && asked <= 0 && !r.trouble.n) {
+	if (!r.gpus && asked <= 0 && !r.trouble.n && !r.count.n)
 		check_put(j, INVARIANT_GPUS, "count",
 			  j->plan->asked[INVARIANT_GPUS] && asked < 0 ? CHECK_UNKNOWN : CHECK_OK,
 			  xstrdup("no GPU on any node, and none was asked for"),
 			  "as many GPUs as were asked for", "ask for them by --gpus");
-		return;
-	}
-	gathered_put(j, &r.count, INVARIANT_GPUS, "count", CHECK_REFUSE,
-		     xasprintf("%s on %zu node%s", thousands((int64_t)r.gpus), r.nodes,
-			       r.nodes == 1 ? "" : "s"),
-		     asked >= 0 ? "as many GPUs as were asked for"
-				: "as many GPUs as other nodes have",
-		     "reset or replace what is missing, or leave the node out");
-	rule_of_same(j, &alike);
+	else
+		gathered_put(j, &r.count, INVARIANT_GPUS, "count", CHECK_REFUSE,
+			     xasprintf("%s on %zu node%s", thousands((int64_t)r.gpus), r.nodes,
+				       r.nodes == 1 ? "" : "s"),
+			     asked >= 0 ? "as many GPUs as were asked for"
+					: "as many GPUs as other nodes, and as ranks",
+			     "reset or replace what is missing, or leave the node out");
+	if (r.gpus)
+		rule_of_same(j, &alike);
 	put_gpu_checks(j, &r);
 }

@@ -50,6 +50,8 @@ char *system_text(const char *path, size_t max);
 /* Bytes that are no UTF-8 become question marks. */
 json_t *fact_string(const char *s);
 
+bool check_is_known(enum invariant i, const char *name, size_t len);
+
 /* --- at the judge --- */
 
 enum check_state { CHECK_OK, CHECK_WARN, CHECK_UNKNOWN, CHECK_REFUSE, CHECK_STATES };

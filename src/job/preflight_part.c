@@ -8,6 +8,7 @@
 #include "job/preflight_inside.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,19 +22,31 @@ struct probe_row {
 	const char *name;
 	enum invariant invariant;
 	preflight_facts_fn facts;
-	unsigned deadlines;
+	unsigned deadlines;				/* 0: it asks nobody, and needs no child */
+	bool (*wanted)(const struct preflight_plan *p); /* NULL: always */
 };
+
+static bool has_config(const struct preflight_plan *p)
+{
+	return p->n_config > 0;
+}
+
+static bool has_data(const struct preflight_plan *p)
+{
+	return p->n_data > 0;
+}
+
 static const struct probe_row probe_rows[] = {
-	{ "blocks", INVARIANT_BLOCKS, facts_of_blocks, COUNTING },
-	{ "environment", INVARIANT_AGREEMENT, facts_of_environment, 1 },
-	{ "versions", INVARIANT_AGREEMENT, facts_of_versions, 1 },
-	{ "code", INVARIANT_AGREEMENT, facts_of_code, 1 },
-	{ "config", INVARIANT_AGREEMENT, facts_of_config, 1 },
-	{ "data", INVARIANT_AGREEMENT, facts_of_data, COUNTING },
-	{ "gpus", INVARIANT_GPUS, facts_of_gpus, 1 },
-	{ "fabric", INVARIANT_FABRIC, facts_of_fabric, 1 },
-	{ "storage", INVARIANT_STORAGE, facts_of_storage, 1 },
-	{ "recoverable", INVARIANT_RECOVERABLE, facts_of_recoverable, 1 },
+	{ "blocks", INVARIANT_BLOCKS, facts_of_blocks, COUNTING, NULL },
+	{ "environment", INVARIANT_AGREEMENT, facts_of_environment, 0, NULL },
+	{ "versions", INVARIANT_AGREEMENT, facts_of_versions, 1, NULL },
+	{ "code", INVARIANT_AGREEMENT, facts_of_code, 1, NULL },
+	{ "config", INVARIANT_AGREEMENT, facts_of_config, 1, has_config },
+	{ "data", INVARIANT_AGREEMENT, facts_of_data, COUNTING, has_data },
+	{ "gpus", INVARIANT_GPUS, facts_of_gpus, 1, NULL },
+	{ "fabric", INVARIANT_FABRIC, facts_of_fabric, 1, NULL },
+	{ "storage", INVARIANT_STORAGE, facts_of_storage, 1, NULL },
+	{ "recoverable", INVARIANT_RECOVERABLE, facts_of_recoverable, 1, NULL },
 };
 
 struct asked {
@@ -51,6 +64,21 @@ static int ask(void *user, int fd, struct error *why)
 	if (r >= 0 && (!facts || json_dumpfd(facts, fd, JSON_COMPACT)))
 		r = error_set(why, -EIO, "its facts could not be kept: %s", strerror(errno));
 	return r;
+}
+
+/* While probes run: their files' paths and last their folder's, for preflight_tidy. */
+static struct {
+	volatile sig_atomic_t n;
+	const char *paths[ARRAY_SIZE(probe_rows)];
+	const char *folder;
+} scratch;
+
+void preflight_tidy(void)
+{
+	for (int i = 0; i < scratch.n; i++)
+		unlink(scratch.paths[i]);
+	if (scratch.n)
+		rmdir(scratch.folder);
 }
 
 /* A folder of our own for what the probes give: in memory if it can be. */
@@ -95,6 +123,19 @@ static json_t *settled(struct probe *p, const struct probe_row *row)
 	return j;
 }
 
+/* What asks nobody is done here. */
+static json_t *inside(const struct preflight_plan *p, const struct probe_row *row)
+{
+	json_t *j = json_object(), *facts = NULL;
+
+	json_object_set_new(j, "name", json_string(row->name));
+	json_object_set_new(j, "invariant", json_string(invariant_name(row->invariant)));
+	json_object_set_new(j, "state", json_string(probe_state_name(PROBE_DONE)));
+	if (row->facts(p, &facts, NULL) >= 0)
+		json_object_set_new(j, "facts", facts);
+	return j;
+}
+
 static void run_probes(const struct preflight_plan *p, const char *folder, json_t *list)
 {
 	struct probe probes[ARRAY_SIZE(probe_rows)] = { 0 };
@@ -104,8 +145,13 @@ static void run_probes(const struct preflight_plan *p, const char *folder, json_
 	for (size_t i = 0; i < ARRAY_SIZE(probe_rows); i++) {
 		const struct probe_row *row = &probe_rows[i];
 
-		if (p->strict[row->invariant] == STRICT_OFF)
+		if (p->strict[row->invariant] == STRICT_OFF || (row->wanted && !row->wanted(p)))
 			continue;
+		/* Without Python versions are a few lines of the kernel's. */
+		if (!row->deadlines || (row->facts == facts_of_versions && !p->python)) {
+			json_array_append_new(list, inside(p, row));
+			continue;
+		}
 		asked[n] = (struct asked){ row, p };
 		probes[n] = (struct probe){
 			.what = row->name,
@@ -117,7 +163,12 @@ static void run_probes(const struct preflight_plan *p, const char *folder, json_
 		};
 		n++;
 	}
+	scratch.folder = folder;
+	for (size_t i = 0; i < n; i++)
+		scratch.paths[i] = probes[i].file;
+	scratch.n = (sig_atomic_t)n;
 	probes_run(probes, n);
+	scratch.n = 0;
 	for (size_t i = 0; i < n; i++) {
 		json_array_append_new(list, settled(&probes[i], asked[i].row));
 		unlink(probes[i].file);

@@ -25,6 +25,7 @@
 #define STATE_MOST ((size_t)64 << 20)
 #define FILES_MOST 256u
 #define TICK_MS	   50
+#define FINISH_MS  20000
 #define LATE_MS	   1000 /* what does not even die is settled then */
 
 static int wake_fds[2] = { -1, -1 };
@@ -116,7 +117,6 @@ static void keep(struct watcher *r, bool sync)
 	json_object_set_new(j, "watch", watch_to_json(&r->w, &clock));
 	json_object_set_new(j, "cursors", sources_to_json(&r->sources));
 	json_object_set_new(j, "raised", flags_json(r->raised));
-	json_object_set_new(j, "printed", flags_json(r->printed));
 	json_object_set_new(j, "collected", flags_json(r->collected));
 	json_object_set_new(j, "state", json_integer(r->state));
 	json_object_set_new(j, "since_ms", json_integer(r->since_ms));
@@ -154,7 +154,6 @@ static void restore(struct watcher *r)
 	}
 	sources_from_json(&r->sources, json_object_get(j, "cursors"));
 	flags_from(r->raised, json_object_get(j, "raised"));
-	flags_from(r->printed, json_object_get(j, "printed"));
 	flags_from(r->collected, json_object_get(j, "collected"));
 	r->state = (enum watch_state)json_integer_value(json_object_get(j, "state"));
 	if (r->state >= WATCH_STATES)
@@ -193,7 +192,7 @@ static int64_t now_of(struct watcher *r)
 	int64_t wall;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	r->now_ms = (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+	r->now_ms = WATCH_EPOCH_MS + (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 	clock_gettime(CLOCK_REALTIME, &t);
 	wall = (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 	r->wall_offset_ms = r->sources.wall_offset_ms = wall - r->now_ms;
@@ -208,7 +207,8 @@ static void judge(struct watcher *r)
 
 	watch_judge(&r->w, r->now_ms, &r->now);
 	news = watch_report(r);
-	r->judgements++;
+	if (r->alerts)
+		alerts_alive(r->alerts, r->now.state != WATCH_BLIND);
 	tell_manager("WATCHDOG=1\nSTATUS=%s", r->now.summary);
 	if (news || r->now_ms - r->saved_ms >= KEEP_MS)
 		keep(r, news);
@@ -237,13 +237,14 @@ static int status_of(const struct watcher *r)
 /* Waits for what was asked, for what is due, or for a signal. True: it is to end. */
 static bool wait_a_while(struct watcher *r, int64_t until)
 {
-	struct pollfd files[FILES_MOST + 2];
+	struct pollfd files[FILES_MOST + 3];
 	int64_t left = MAX(MIN(until - now_of(r), r->o->interval_ms), 1);
-	size_t n = 2;
+	size_t n = 3;
 	char c;
 
 	files[0] = (struct pollfd){ wake_fds[0], POLLIN, 0 };
-	files[1] = (struct pollfd){ r->evidence.pid ? r->evidence.out : -1, POLLIN, 0 };
+	files[1] = (struct pollfd){ r->answer.fd, POLLIN, 0 };
+	files[2] = (struct pollfd){ r->evidence.pid ? r->evidence.out : -1, POLLIN, 0 };
 	if (sources_wait(&r->sources)) {
 		n += sources_files(&r->sources, files + n, FILES_MOST);
 		left = MIN(left, TICK_MS);
@@ -254,8 +255,10 @@ static bool wait_a_while(struct watcher *r, int64_t until)
 		web_step(r->sources.web, (unsigned)left, files, n);
 	else
 		poll(files, n, (int)left);
+	if (files[1].revents)
+		answer_one(&r->answer, watch_metrics, r);
 	/* a child that closed its output but lives on shall not make us spin */
-	if (n > 2 || r->evidence.pid)
+	if (n > 3 || r->evidence.pid)
 		poll(NULL, 0, 2);
 	return read(wake_fds[0], &c, 1) == 1;
 }
@@ -277,6 +280,17 @@ static bool is_over(const struct watcher *r)
 		return true;
 	return r->o->until_end && told &&
 	       (r->now.state == WATCH_COMPLETED || r->now.state == WATCH_CRASHED);
+}
+
+/* The job is over and nobody begins us again: what is to be told is told before we go. */
+static void alerts_end(struct watcher *r)
+{
+	uint64_t left = is_over(r) ? alerts_finish(r->alerts, watch_wall(r), FINISH_MS) : 0;
+
+	if (left)
+		r->o->say("watch: %" PRIu64 " alerts are not delivered; they lie in %s, and go out "
+			  "when a watcher works there again",
+			  left, r->o->state);
 }
 
 static void run(struct watcher *r)
@@ -307,31 +321,51 @@ static void run(struct watcher *r)
 			}
 		}
 		if (r->alerts)
-			alerts_step(r->alerts, now, 0, &next_alert);
-		until = MIN(sources_next(&r->sources), next_alert);
+			alerts_step(r->alerts, watch_wall(r), 0, &next_alert);
+		until = sources_next(&r->sources);
+		if (r->alerts && next_alert < INT64_MAX)
+			until = MIN(until, next_alert - r->wall_offset_ms);
 		if (!end)
 			end = wait_a_while(r, until);
 	}
 	keep(r, true);
 	tell_manager("STOPPING=1");
+	if (r->alerts)
+		alerts_end(r);
 }
 
 static int alerts_begin(struct watcher *r, struct error *reterr)
 {
+	_cleanup_free_ char *state = xasprintf("%s/alerts", r->o->state ? r->o->state : ".");
 	struct alert_plan plan = {
-		.state = r->o->state,
-		.job = r->o->job ? r->o->job : "",
+		.state = state,
+		.job = r->job,
 		.host = r->host,
 		.targets = r->o->targets,
 		.n_targets = r->o->n_targets,
 		.heartbeat = r->o->heartbeat,
 		.heartbeat_ms = (unsigned)r->o->heartbeat_ms,
+		.heartbeat_template = r->o->heartbeat_template,
+		.heartbeat_ca_file = r->o->ca_file,
+		.heartbeat_token_file = r->o->token_file,
 		.escalate_ms = (unsigned)r->o->escalate_ms,
 	};
+	int code;
 
 	if (!r->o->n_targets && !r->o->heartbeat)
 		return 0;
-	return alerts_open(&plan, now_of(r), &r->alerts, reterr);
+	if (!r->o->state)
+		return error_set(reterr, -EINVAL, "alerts need a --state DIR to be kept in");
+	r->sources.web = plan.web = web_new();
+	now_of(r);
+	code = alerts_open(&plan, watch_wall(r), &r->alerts, reterr);
+	if (code > 0)
+		r->o->say("watch: %s", reterr->text);
+	/* One of us may have been killed between an alert and its note: what is raised is what was
+	   told, else it would never be cleared, or never told when it begins again. */
+	for (unsigned m = 0; m < MATTERS && code >= 0; m++)
+		r->raised[m] = alert_is_raised(r->alerts, watch_matter_key(m));
+	return MIN(code, 0);
 }
 
 int watch_run(const struct watch_options *o, struct error *reterr)
@@ -340,11 +374,14 @@ int watch_run(const struct watch_options *o, struct error *reterr)
 		.o = o,
 		.evidence_of = MATTERS,
 		.evidence = { .out = -1, .err = -1 },
-		.listen_fd = -1,
+		.answer = { .fd = -1 },
 	};
+	_cleanup_free_ char *job = xstrdup(o->job ? o->job : "");
 	_cleanup_close_ int lock = -EBADF;
 	int code;
 
+	watch_clean(job);
+	r.job = job;
 	if (gethostname(r.host, sizeof(r.host) - 1) < 0)
 		strcpy(r.host, "unknown");
 	watch_init(&r.w, &o->limits, now_of(&r));
@@ -358,6 +395,8 @@ int watch_run(const struct watch_options *o, struct error *reterr)
 		code = signals_begin();
 		if (!code)
 			code = state_open(&r, &lock, reterr);
+		if (!code && o->listen)
+			code = answer_open(&r.answer, o->listen, reterr);
 		if (!code)
 			code = alerts_begin(&r, reterr);
 		if (!code)
@@ -367,6 +406,7 @@ int watch_run(const struct watch_options *o, struct error *reterr)
 		code = status_of(&r);
 	r.alerts = alerts_close(r.alerts);
 	child_stop(&r.evidence);
+	answer_close(&r.answer);
 	json_decref(r.diagnosis);
 	free(r.folder);
 	sources_done(&r.sources);

@@ -3,6 +3,7 @@
  * watch.h - a watcher of one job, from a host outside it: looks, judges, alerts, and survives.
  */
 #pragma once
+#include "base/answer.h"
 #include "job/alert.h"
 #include "job/watch_core.h"
 #include "job/watch_source.h"
@@ -26,7 +27,8 @@ struct watch_options {
 	const char *replay;   /* a recording instead of the sources; NULL */
 	const struct alert_target *targets;
 	size_t n_targets;
-	const char *heartbeat;
+	const char *heartbeat, *heartbeat_template;
+	const char *ca_file, *token_file; /* of the heartbeat */
 	int64_t heartbeat_ms, escalate_ms;
 	bool json, once, until_end;
 	void (*say)(const char *format, ...) PRINTF_LIKE(1, 2); /* one problem on stderr */
@@ -43,11 +45,12 @@ struct watcher {
 	struct sources sources;
 	struct watch_judgement now;
 	struct alerts *alerts;
+	const char *job;
 	char host[64];
 	int64_t now_ms, wall_offset_ms; /* the calendar's ms less the clock's */
 	/* reported */
 	enum watch_state state;
-	bool raised[MATTERS], printed[MATTERS];
+	bool raised[MATTERS];
 	int64_t since_ms; /* of the state */
 	/* evidence: of the matter about to be alerted */
 	struct child evidence;
@@ -55,16 +58,19 @@ struct watcher {
 	char *folder;
 	json_t *diagnosis;	 /* what came out last; NULL */
 	bool collected[MATTERS]; /* done for the incident under way */
-	uint64_t judgements;
 	int64_t saved_ms;
-	int listen_fd;
-	char *socket_path;
+	struct answer answer;
 };
+
+static inline int64_t watch_wall(const struct watcher *r) /* Unix time */
+{
+	return r->now_ms + r->wall_offset_ms;
+}
 
 /* watch_report.c: matters that began or ended are printed, alerted and kept. True: something did.
  */
 bool watch_report(struct watcher *r);
-void watch_metrics(const struct watcher *r, struct buf *out);
+void watch_metrics(const void *watcher, struct buf *out);
 /* watch_evidence.c */
 int watch_evidence_begin(struct watcher *r, enum watch_matter m);
 /* Looks whether it is done; then r->diagnosis is set if there is one. */

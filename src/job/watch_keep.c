@@ -102,7 +102,7 @@ struct watch_clock watch_clock_now(void)
 	cleanup_close(&fd);
 	c.boot[n > 0 ? n : 0] = '\0';
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	c.mono_ms = (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+	c.mono_ms = WATCH_EPOCH_MS + (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 	clock_gettime(CLOCK_REALTIME, &t);
 	c.wall_ms = (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 	return c;
@@ -227,7 +227,7 @@ static void field_from(const struct field *f, void *to, const json_t *j, int64_t
 		   n > INT64_C(4000000000000000)) {
 		return;
 	} else if (f->type == OF_TIME) {
-		*(int64_t *)p = n == -1 ? -1 : MAX(n + shift, INT64_C(-4000000000000000));
+		*(int64_t *)p = n == -1 ? -1 : MAX(n + shift, 1);
 	} else if (f->type == OF_NUMBER) {
 		*(int64_t *)p = n;
 	} else if (f->type == OF_UINT) {

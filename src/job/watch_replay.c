@@ -72,7 +72,7 @@ static int feed(struct replay *p, const json_t *j, struct error *reterr)
 	if (!json_is_number(t) || !(seconds >= 0 && seconds < T_MOST))
 		return error_set(reterr, -EBADMSG, "line %" PRIu64 ": its \"t\" is no time",
 				 p->line);
-	at = (int64_t)llround(seconds * 1000);
+	at = WATCH_EPOCH_MS + (int64_t)llround(seconds * 1000);
 	if (i == SIZE_MAX && source)
 		return error_set(reterr, -EBADMSG,
 				 "line %" PRIu64
@@ -114,8 +114,8 @@ int watch_replay(struct watcher *r, struct error *reterr)
 
 	if (!f)
 		return error_set(reterr, -errno, "%s: %s", r->o->replay, strerror(errno));
-	r->now_ms = 0;
-	r->wall_offset_ms = 0;
+	r->now_ms = WATCH_EPOCH_MS;
+	r->wall_offset_ms = -WATCH_EPOCH_MS;
 	while (!code && (n = getline(&line, &cap, f)) > 0) {
 		json_error_t where;
 		json_t *j;
@@ -134,7 +134,7 @@ int watch_replay(struct watcher *r, struct error *reterr)
 			error_set(reterr, code, "%s: %.400s", r->o->replay, e.text);
 	}
 	if (!code)
-		judge(&p, MAX(r->now_ms, 0));
+		judge(&p, r->now_ms);
 	fclose(f);
 	return code;
 }

@@ -19,7 +19,7 @@
 
 #define CONNECTIONS_KEPT 64
 #define ERROR_BYTES	 256 /* CURL_ERROR_SIZE */
-#define FIRST_ROOM	 1024
+#define HEAD_MOST	 (256u << 10)
 
 struct web_call {
 	struct web_call *next, *before;
@@ -27,7 +27,7 @@ struct web_call {
 	struct cu_list *headers;
 	char *body; /* that is sent */
 	struct buf got;
-	size_t most;
+	size_t most, head;
 	bool cut;
 	int64_t retry_after_ms, began_ms;
 	char place[128]; /* where a redirect points */
@@ -116,6 +116,9 @@ static size_t take_header(char *bytes, size_t size, size_t n, void *user)
 	size_t len = size * n;
 	char value[64];
 
+	c->head += len;
+	if (c->head > HEAD_MOST) /* libcurl keeps them all */
+		return 0;
 	if (len >= 5 && !strncasecmp(bytes, "HTTP/", 5)) { /* 100 Continue was not the answer */
 		c->retry_after_ms = -1;
 		c->place[0] = '\0';
@@ -452,8 +455,11 @@ struct web *web_free(struct web *w)
 {
 	if (!w)
 		return NULL;
-	while (w->calls)
-		web_cancel(w, w->calls);
+	for (struct web_call *c = w->calls, *next; c; c = next) {
+		next = c->next;
+		w->curl->multi_remove_handle(w->multi, c->easy);
+		call_free(w->curl, c);
+	}
 	if (w->multi)
 		w->curl->multi_cleanup(w->multi);
 	free(w);

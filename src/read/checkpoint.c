@@ -6,13 +6,16 @@
  * error and no signal. One that changes while it is looked at is still being written.
  */
 #include <ctype.h>
+#include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "read/checkpoint_inside.h"
 
 #define ZERO_CHUNK 65536u
+#define ALIKE_MOST 256u /* files of a folder that are looked for in the next */
 
 const char *checkpoint_kind_name(enum checkpoint_kind k)
 {
@@ -219,6 +222,86 @@ int checkpoint_check(struct checkpoint *c, bool whole, struct error *reterr)
 	return 0;
 }
 
+/* --- beside the one before --- */
+
+/* "step_100.pt" is for one folder what "step_90.pt" is for another. */
+static void without_numbers(const char *name, char *ret, size_t size)
+{
+	size_t n = 0;
+
+	while (*name && n + 1 < size) {
+		bool digit = isdigit((unsigned char)*name);
+
+		ret[n++] = digit ? '#' : *name++;
+		while (digit && isdigit((unsigned char)*name))
+			name++;
+	}
+	ret[n] = 0;
+}
+
+static bool has_alike(const char *folder, const char *pattern)
+{
+	DIR *dir = opendir(folder);
+	struct dirent *d;
+	bool has = false;
+	char own[NAME_MAX + 1];
+
+	while (dir && !has && (d = readdir(dir))) {
+		without_numbers(d->d_name, own, sizeof(own));
+		has = strcmp(own, pattern) == 0;
+	}
+	if (dir)
+		closedir(dir);
+	return has;
+}
+
+/* A file that the older folder has and the newer lacks; NULL: none. */
+static char *lacks(const char *newer, const char *older)
+{
+	DIR *dir = opendir(older);
+	unsigned looked = 0;
+	struct dirent *d;
+	char *missing = NULL;
+
+	while (dir && !missing && looked++ < ALIKE_MOST && (d = readdir(dir))) {
+		char pattern[NAME_MAX + 1];
+
+		without_numbers(d->d_name, pattern, sizeof(pattern));
+		if ((name_torch(d->d_name) || name_ends(d->d_name, ".safetensors")) &&
+		    !name_temporary(d->d_name) && !has_alike(newer, pattern))
+			missing = xstrdup(d->d_name);
+	}
+	if (dir)
+		closedir(dir);
+	return missing;
+}
+
+int checkpoints_check(struct checkpoints *c, size_t i, bool whole, struct error *reterr)
+{
+	struct checkpoint *k = &c->v.v[i];
+	int r = checkpoint_check(k, whole, reterr);
+	struct stat st;
+
+	if (r < 0 || k->state != CHECKPOINT_GOOD || stat(k->path, &st) < 0 ||
+	    !S_ISDIR(st.st_mode) ||
+	    (k->kind != CHECKPOINT_TORCH && k->kind != CHECKPOINT_SAFETENSORS))
+		return r;
+	for (size_t o = i + 1; o < c->v.n; o++) {
+		const struct checkpoint *older = &c->v.v[o];
+		_cleanup_free_ char *missing = NULL;
+
+		if (older->kind != k->kind || stat(older->path, &st) < 0 || !S_ISDIR(st.st_mode))
+			continue;
+		missing = lacks(k->path, older->path);
+		if (missing) {
+			k->state = CHECKPOINT_TORN;
+			k->why = xasprintf("%s is missing, which %s has", missing, older->path);
+		}
+		break;
+	}
+	return 0;
+}
+
 struct checkpoint *checkpoints_newest_good(struct checkpoints *c, bool whole)
 {
 	struct error e;
@@ -226,7 +309,7 @@ struct checkpoint *checkpoints_newest_good(struct checkpoints *c, bool whole)
 	for (size_t i = 0; i < c->v.n; i++) {
 		struct checkpoint *k = &c->v.v[i];
 
-		if (checkpoint_check(k, whole, &e) < 0) {
+		if (checkpoints_check(c, i, whole, &e) < 0) {
 			k->state = CHECKPOINT_FOREIGN;
 			free(k->why);
 			k->why = xstrdup(e.text);

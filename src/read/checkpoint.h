@@ -50,5 +50,10 @@ void checkpoints_done(struct checkpoints *c);
 /* Sets state and why; whole: CRCs of all data too, not the structure alone. 0 or a negative errno.
  */
 int checkpoint_check(struct checkpoint *c, bool whole, struct error *reterr);
+/*
+ * The same of the i-th of a list. A folder of which nothing but its files tells whether all are
+ * there must have those that the one before it has.
+ */
+int checkpoints_check(struct checkpoints *c, size_t i, bool whole, struct error *reterr);
 /* The newest good one, checked; those passed over are checked and say why. NULL: none. */
 struct checkpoint *checkpoints_newest_good(struct checkpoints *c, bool whole);

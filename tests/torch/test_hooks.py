@@ -266,6 +266,38 @@ def spawned_ranks_are_found_and_their_workers_are_not(place):
     expect_equal(sorted((r.rank, r.header.world_size, len(r.of('step'))) for r in read), [(0, 2, 6), (1, 2, 6)], 'ranks')
 
 
+TIMEOUTS = """
+import datetime, json, sys, torch, torch.distributed as dist
+from torch.distributed.constants import default_pg_timeout
+def of(group):
+    return group._get_backend(torch.device('cpu')).options._timeout.total_seconds()
+dist.init_process_group(*eval(sys.argv[1])[0], **eval(sys.argv[1])[1])
+groups = [dist.group.WORLD, dist.new_group(), dist.new_group([0], datetime.timedelta(seconds=9)), dist.new_group(timeout=default_pg_timeout)]
+print(json.dumps([of(g) for g in groups]))
+try:
+    import lockstep
+    print(lockstep.status()['hooks']['timeout'])
+except ImportError: pass
+"""
+
+
+def the_collective_timeout_is_given_where_the_program_gives_none(place):
+    def run(call, seconds, with_lockstep=True):
+        status, out, stderr = place.run(['-c', TIMEOUTS, call], with_lockstep, LOCKSTEP_COLLECTIVE_TIMEOUT=seconds)
+        expect_equal(status, 0, stderr[-400:])
+        return json.loads(out.splitlines()[0]), out.splitlines()[1:]
+    plain, own = "(('gloo',), {})", "(('gloo', None, datetime.timedelta(seconds=77)), {})"
+    expect_equal(run(plain, '12.5')[0], [12.5, 12.5, 9, 12.5], 'given')
+    expect_equal(run("(('gloo', None, None), {})", '60')[0], [60, 60, 9, 60], 'given in its place')
+    expect_equal(run(own, '60')[0], [77, 60, 9, 60], "the program's own")
+    without = run(plain, '', False)[0]
+    expect_equal(without[0], 1800, "torch's")
+    for text in ('', '0x5', '-3', 'nan', 'soon'):
+        seconds, said = run(plain, text)
+        expect_equal(seconds, without, text)
+        expect(said == ['off'] if not text else text in said[0], f'{text}: {said}')
+
+
 def framework(place, name, steps):
     """Only where the packages are: in the venv, or in a folder that LOCKSTEP_TEST_PACKAGES names."""
     path = os.path.join(place.tree, 'site') + ':' + os.environ.get('LOCKSTEP_TEST_PACKAGES', '')
@@ -296,7 +328,7 @@ TESTS = [trainers_loop_is_told, lightnings_loop_is_told, a_plain_loop_gives_its_
          what_fails_in_a_hook_turns_it_off_and_nothing_else, an_end_with_collectives_under_way_is_an_end,
          a_job_that_fails_fails_the_same, ddp_of_four_ranks_has_the_same_losses_and_tells_all,
          fsdp2_of_four_ranks_has_the_same_losses_and_tells_all, the_profiler_runs_beside,
-         spawned_ranks_are_found_and_their_workers_are_not]
+         spawned_ranks_are_found_and_their_workers_are_not, the_collective_timeout_is_given_where_the_program_gives_none]
 
 
 def main():

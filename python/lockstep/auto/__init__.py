@@ -11,7 +11,7 @@ import sys
 
 import lockstep
 from lockstep import _process
-from lockstep.auto import backward, collectives, forward, rank, steps, waits
+from lockstep.auto import backward, collectives, forward, profiler, rank, steps, timeouts, waits
 from lockstep.auto.hook import HOOKS, Hook
 
 # What is done to a module, in ranks.
@@ -24,6 +24,7 @@ PUT = {
     'torch.distributed.checkpoint.state_dict_saver': (waits.put_distributed_save,),
     'safetensors.torch': (waits.put_safetensors,),
     'torch._dynamo.callback': (waits.put_compile,),
+    'torch.autograd.profiler': (profiler.put,),
 }
 done = set()
 capture_hook = Hook('capture')  # by Dynamo, of our frames
@@ -35,6 +36,10 @@ def loaded(name, module):
     if kind in ('off', 'launcher', 'helper'):
         return
     if name == 'torch.distributed.distributed_c10d':
+        try:
+            timeouts.put(module)
+        except Exception:
+            timeouts.hook.fail()
         rank.put(module, joined)
     if kind == 'rank' or steps.now.telling:
         put(name, module)

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* run_child.c - helpers with deadlines, and the job's own processes as /proc shows them. */
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "job/run_inside.h"
+
+#define TREE_MOST 65536u
+
+int64_t run_now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* --- helpers --- */
+
+static int begin(struct helper *h, const char *what, unsigned limit_ms)
+{
+	*h = (struct helper){ .what = what, .deadline_ms = run_now_ms() + limit_ms };
+	fflush(NULL);
+	h->pid = fork();
+	if (h->pid < 0) {
+		*h = (struct helper){ .status = RUN_NO_START };
+		return -1;
+	}
+	if (!h->pid) {
+		sigset_t none;
+
+		setpgid(0, 0);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		sigemptyset(&none);
+		sigprocmask(SIG_SETMASK, &none, NULL);
+	}
+	return 0;
+}
+
+int helper_start(struct helper *h, const char *what, char *const *argv, const char *out, bool both,
+		 unsigned limit_ms)
+{
+	int null, fd;
+
+	if (begin(h, what, limit_ms) < 0)
+		return -1;
+	if (h->pid)
+		return 0;
+	null = open("/dev/null", O_RDWR);
+	fd = out ? open(out, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600) : null;
+	if (null < 0 || fd < 0 || dup2(null, 0) < 0 || dup2(fd, 1) < 0 ||
+	    dup2(both ? fd : null, 2) < 0)
+		_exit(RUN_NO_START);
+	signal(SIGABRT, SIG_DFL);
+	signal(SIGPIPE, SIG_DFL);
+	closefrom(3);
+	execvp(argv[0], argv);
+	_exit(RUN_NOT_FOUND);
+}
+
+int helper_call(struct helper *h, const char *what, void (*fn)(void *user), void *user,
+		unsigned limit_ms)
+{
+	if (begin(h, what, limit_ms) < 0)
+		return -1;
+	if (h->pid)
+		return 0;
+	fn(user);
+	_exit(0);
+}
+
+bool helper_look(struct helper *h)
+{
+	int status;
+
+	if (!h->pid)
+		return true;
+	if (waitpid(h->pid, &status, WNOHANG) == h->pid) {
+		kill(-h->pid, SIGKILL); /* what it left behind */
+		h->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+		h->pid = 0;
+		return true;
+	}
+	if (run_now_ms() < h->deadline_ms)
+		return false;
+	h->late = true;
+	kill(-h->pid, SIGKILL);
+	h->status = 128 + SIGKILL;
+	/* One that sleeps in the kernel is left behind. */
+	for (int i = 0; i < 20 && waitpid(h->pid, &status, WNOHANG) != h->pid; i++)
+		nanosleep(&(struct timespec){ 0, 10000000 }, NULL);
+	h->pid = 0;
+	return true;
+}
+
+void helper_stop(struct helper *h)
+{
+	if (h->pid) {
+		h->deadline_ms = 0;
+		helper_look(h);
+	}
+}
+
+/* --- the tree --- */
+
+struct row {
+	pid_t pid, parent;
+	uint64_t ticks;
+	char state;
+	bool ours;
+};
+
+/* "pid (name) S ppid pgrp session tty tpgid flags 4 faults utime stime": the name may hold any. */
+static bool read_row(const char *pid, struct row *ret)
+{
+	char path[64], text[1024];
+	unsigned long user, kernel;
+	const char *p;
+	ssize_t n;
+	int fd, parent;
+
+	snprintf(path, sizeof(path), "/proc/%.20s/stat", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (n <= 0)
+		return false;
+	text[n] = 0;
+	p = strrchr(text, ')');
+	if (!p || sscanf(p + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &ret->state,
+			 &parent, &user, &kernel) != 4)
+		return false;
+	ret->pid = (pid_t)atoi(pid);
+	ret->parent = parent;
+	ret->ticks = user + kernel;
+	return true;
+}
+
+/* "rchar: N" and "wchar: N", of files and of sockets that are read and written like files. */
+static uint64_t bytes_of(pid_t pid)
+{
+	char path[64];
+	unsigned long long in = 0, out = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/io", (int)pid);
+	f = fopen(path, "re");
+	if (!f)
+		return 0;
+	if (fscanf(f, "rchar: %llu wchar: %llu", &in, &out) != 2)
+		in = out = 0;
+	fclose(f);
+	return in + out;
+}
+
+static int by_pid(const void *a, const void *b)
+{
+	const struct row *x = a, *y = b;
+
+	return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+static bool helping(pid_t pid, const struct helper *helpers, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (helpers[i].pid == pid)
+			return true;
+	return false;
+}
+
+/* Children of ours first, then theirs, until nothing is added. */
+static void mark(struct row *rows, size_t n, const struct helper *helpers, size_t n_helpers)
+{
+	pid_t self = getpid();
+	bool more = true;
+
+	while (more) {
+		more = false;
+		for (size_t i = 0; i < n; i++) {
+			struct row key = { .pid = rows[i].parent }, *parent;
+
+			if (rows[i].ours || helping(rows[i].pid, helpers, n_helpers))
+				continue;
+			parent = bsearch(&key, rows, n, sizeof(key), by_pid);
+			if (rows[i].parent == self || (parent && parent->ours))
+				rows[i].ours = more = true;
+		}
+	}
+}
+
+void tree_look(struct tree *t, const struct helper *helpers, size_t n)
+{
+	VEC(struct row) rows = { 0 };
+	DIR *dir = opendir("/proc");
+	struct dirent *d;
+
+	t->v.n = 0;
+	t->ticks = t->bytes = 0;
+	t->waiting = false;
+	while (dir && rows.n < TREE_MOST && (d = readdir(dir))) {
+		struct row row = { 0 };
+
+		if (isdigit((unsigned char)d->d_name[0]) && read_row(d->d_name, &row))
+			*vec_push(&rows) = row;
+	}
+	if (dir)
+		closedir(dir);
+	if (rows.n)
+		qsort(rows.v, rows.n, sizeof(*rows.v), by_pid);
+	mark(rows.v, rows.n, helpers, n);
+	for (size_t i = 0; i < rows.n; i++) {
+		if (!rows.v[i].ours || rows.v[i].state == 'Z')
+			continue;
+		*vec_push(&t->v) = rows.v[i].pid;
+		t->ticks += rows.v[i].ticks;
+		t->bytes += bytes_of(rows.v[i].pid);
+		t->waiting |= rows.v[i].state == 'D';
+	}
+	free(rows.v);
+}
+
+void tree_signal(const struct tree *t, int number)
+{
+	for (size_t i = 0; i < t->v.n; i++)
+		kill(t->v.v[i], number);
+}
+
+void tree_done(struct tree *t)
+{
+	free(t->v.v);
+	*t = (struct tree){ 0 };
+}
