@@ -139,7 +139,6 @@ bool shard_of_name(const char *path, int64_t *ret_index, int64_t *ret_of);
 
 struct shard_entry {
 	char *path;	  /* owned */
-	size_t root;	  /* which of the given paths it lies in */
 	size_t name_from; /* of path: where what may name a rank begins */
 	size_t inside;	  /* of path: behind the given folder; 0: the file itself was given */
 	enum shard_kind kind;
