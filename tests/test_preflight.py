@@ -336,6 +336,12 @@ class Preflight(unittest.TestCase):
             self.assertLess(time.monotonic() - begun, 5)
             self.assertIn('no answer', self.check(v, 'gpus.probe', 'refuse')['measured'])
 
+    def test_xids_are_told_where_the_driver_hangs(self):
+        self.put('bin/nvidia-smi', '#!/bin/sh\nsleep 1000\n', 0o755)
+        self.put('root/kernel.log', f'<4>[{time.clock_gettime(time.CLOCK_BOOTTIME):.6f}] NVRM: Xid (PCI:0000:3b:00): 119, pid=1\n')
+        v = self.alone('--only', 'gpus', '--probe-seconds', 1, status=1)
+        self.assertIn('GSP', self.check(v, 'gpus.xid', 'refuse')['measured'])
+
     def test_a_driver_that_fails_is_refused(self):
         self.put('bin/nvidia-smi', '#!/bin/sh\necho "NVIDIA-SMI has failed"\nexit 9\n', 0o755)
         self.check(self.alone('--only', 'gpus', status=1), 'gpus.answer', 'refuse')
@@ -455,7 +461,7 @@ class Preflight(unittest.TestCase):
 
     def test_bad_usage_is_one_line(self):
         for argv in (['--only', 'nothing'], ['--strict', 'gpus'], ['--strict', 'gpus=maybe'], ['--strict', 'gpus.nothing=warn'], ['--limit', 'x=1'], ['--limit', 'skew-ms=x'],
-                     ['--blocks-per-step', '0'], ['--nodes', '3'], ['--nodes', '2', '--node', '2'], ['--checkpoint-size', 'big'], ['word'],
+                     ['--blocks-per-step', '0'], ['--ranks', '99999999999'], ['--limit', 'skew-ms=9999999999999999'], ['--nodes', '3'], ['--nodes', '2', '--node', '2'], ['--checkpoint-size', 'big'], ['word'],
                      ['--nodes', '2', '--meet-folder', '.', '--names', 'a']):
             p = self.command(argv, self.env())
             out, err = p.communicate(timeout=30)

@@ -9,6 +9,8 @@
 #include <ctype.h>
 #include <signal.h>
 
+#define RANKS_MOST (1 << 24)
+
 struct preflight_args {
 	struct option_texts strict, limit, blocks, config, data;
 	const char *only, *skip, *code, *python, *rendezvous, *checkpoints, *checkpoint_size;
@@ -186,6 +188,10 @@ static int fill_plan(const struct preflight_args *a, struct preflight_plan *p, c
 	if (a->checkpoint_size && (p->checkpoint_bytes = parse_size(a->checkpoint_size)) < 0)
 		return error_set(reterr, -EINVAL, "\"%.60s\" is no size such as 120G",
 				 a->checkpoint_size);
+	if (a->world_size > RANKS_MOST || a->first_rank > RANKS_MOST || a->ranks > RANKS_MOST ||
+	    a->gpus > RANKS_MOST || a->save_minutes > RANKS_MOST)
+		return error_set(reterr, -EINVAL, "a number of more than %d is no job's",
+				 RANKS_MOST);
 	if (a->blocks_per_step == 0)
 		return error_set(reterr, -EINVAL, "--blocks-per-step is 1 or more");
 	return 0;
