@@ -452,10 +452,12 @@ class Preflight(unittest.TestCase):
     def test_nothing_is_left_when_it_is_ended(self):
         self.put('bin/nvidia-smi', '#!/bin/sh\nsleep 1000\n', 0o755)
         p = self.command(['--only', 'gpus'], self.env(TMPDIR=str(self.dir)))
-        time.sleep(0.7)
-        self.assertTrue([n for n in os.listdir(self.dir) if 'preflight' in n])
+        end = time.monotonic() + 20
+        while not list(self.dir.glob('lockstep-preflight-*/gpus')):
+            self.assertLess(time.monotonic(), end, 'the probe did not begin')
+            time.sleep(0.02)
         p.terminate()
-        self.assertEqual(p.wait(timeout=5), -15)
+        self.assertEqual(p.wait(timeout=20), -15)
         p.communicate()
         self.assertFalse([n for n in os.listdir(self.dir) if 'preflight' in n])
 

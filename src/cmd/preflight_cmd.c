@@ -22,11 +22,10 @@ struct preflight_args {
 #define AT(field) offsetof(struct preflight_args, field)
 
 static const struct option_row preflight_rows[] = {
-	{ "only", 0, OPTION_TEXT, AT(only), "LIST",
-	  "look at these invariants only: blocks, agreement, gpus, fabric, storage, recoverable" },
+	{ "only", 0, OPTION_TEXT, AT(only), "LIST", "look at these invariants only, blocks,gpus" },
 	{ "skip", 0, OPTION_TEXT, AT(skip), "LIST", "leave these invariants out" },
 	{ "strict", 0, OPTION_TEXTS, AT(strict), "LIST",
-	  "what a breach does, gpus=warn,fabric.clock=off: refuse, warn or off" },
+	  "what a breach does: gpus=warn,fabric.clock=off" },
 	{ "limit", 0, OPTION_TEXTS, AT(limit), "LIST", "other limits, skew-ms=100,shm-mib=64" },
 	{ "json", 0, OPTION_FLAG, AT(json), NULL, "print the verdict as JSON" },
 	{ "blocks", 'b', OPTION_TEXTS, AT(blocks), "PATH",
@@ -86,7 +85,10 @@ const struct option_spec preflight_spec = {
 	.operands = "[PATH...]",
 	.purpose = "the gate before a job: refuse what would hang or be lost",
 	.rows = preflight_rows,
-	.more = "Exit status: 0 ready, 1 refused, 2 cannot tell.\n\n"
+	.more = "Invariants: blocks, agreement, gpus, fabric, storage, recoverable; a breach may "
+		"refuse, warn\n"
+		"or be off.\n"
+		"Exit status: 0 ready, 1 refused, 2 cannot tell.\n\n"
 		"Block balance alone, on one machine, of a file with columns rank,blocks:\n"
 		"  lockstep preflight --only blocks --blocks counts.csv --blocks-per-step 8\n",
 };
