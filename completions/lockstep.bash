@@ -12,7 +12,7 @@ declare -gA _lockstep_options=(
 	[preflight]="--blocks --blocks-per-step --checkpoint-size --checkpoints --checkpoints-kept --code --config --data --evened --first-rank --gpus --hash-data --help --job --json --keep-last --length-field --limit --meet --meet-folder --name --names --node --nodes --only --probe-seconds --python --ranks --rendezvous --save-minutes --save-seconds --save-steps --secret-file --sequence-length --skip --step-ms --strict --strided --wait --watchdog-seconds --watched --world-size"
 	[sim]="--all-reduce --as --dialect --evaluate --fault --format --gpus-per-node --help --interleave --layers --layout --list-faults --micro-batches --out --ranks --restart --ring --seed --step-ms --steps --timeout --timing --trace-steps --without"
 	[trace]="--help --out --quiet"
-	[watch]="--alert-command --band --blind --ca-file --checkpoints --collect-command --config --deadline --dumps --endpoint --escalate --evidence --evidence-limit --floor --gpu-command --gpu-log --heartbeat --heartbeat-every --heartbeat-template --help --hung --interval --job --json --least --log --log-command --metrics --once --replay --save-every --slow --start --state --state-command --suspect --suspect-steps --template --token-file --until-end --webhook"
+	[watch]="--alert-command --band --blind --ca-file --checkpoints --collect-command --config --deadline --dumps --endpoint --escalate --evidence --evidence-limit --floor --gpu-command --gpu-log --heartbeat --heartbeat-every --heartbeat-template --help --hung --interval --job --json --least --listen --log --log-command --metrics --once --replay --save-every --slow --start --state --state-command --suspect --suspect-steps --template --token-file --until-end --webhook"
 )
 
 _lockstep() {

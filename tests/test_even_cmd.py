@@ -112,6 +112,7 @@ class Even(unittest.TestCase):
     def test_a_rank_without_a_step_is_no_plan(self):
         self.run_even('-b', 8, self.put('c.txt', '7\n80\n'), status=1)
         self.assertIn('none: rank 0 has not enough for one step', self.out)
+        self.assertIn('no rank has enough for one step', self.refused('-b', 8, self.put('d.txt', '7\n5\n')))
 
     def test_the_arithmetic_holds_on_random_counts(self):
         rng = random.Random(5)
@@ -298,6 +299,9 @@ class Even(unittest.TestCase):
         path = self.put('rank0.txt', text)
         want = sum(1 for line in text.split(b'\n') if line.strip())
         self.assertEqual(self.blocks(path, status=0), [want])
+        for field in ([], ['--length-field', 'n']):
+            blank = self.put('rank0.txt', b' ' * 40_000_000 + b'\nx\n' + b' ' * 20_000_000)
+            self.assertEqual(self.blocks(*field, blank, status=0), [1])
 
     def test_headers_and_cut_ends_are_said(self):
         self.put('s/rank0.csv', 'text,label\na,1\nb,2\n')

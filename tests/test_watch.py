@@ -45,7 +45,7 @@ class Case(unittest.TestCase):
         path = self.dir / 'recording.jsonl'
         path.write_text('\n'.join(json.dumps(line) for line in lines) + '\n')
         r = subprocess.run([LOCKSTEP, 'watch', '--json', '--replay', path, *sources, *more], capture_output=True, text=True,
-                           timeout=300)
+                           timeout=900)
         self.assertEqual(r.stderr, '')
         self.status = r.returncode
         return [json.loads(line) for line in r.stdout.splitlines()]
@@ -134,7 +134,7 @@ class Power(Case):
         boards = list(ws.BOARDS)
         for i, kinds in enumerate((['save0'], ['saveall'], ['save0', 'evaluate', 'evaluate0'], ['saveall', 'evaluate0'])):
             for with_log in (False, True):
-                for poll, number in ((1, 200 if LONG else 6), (10, 1000 if LONG else 60), (60, 1000 if LONG else 100)):
+                for poll, number in ((1, 60 if LONG else 4), (10, 250 if LONG else 40), (60, 500 if LONG else 60)):
                     with self.subTest(kinds=kinds, with_log=with_log, poll=poll):
                         self.saves(poll, number, boards[(i + poll) % 3], kinds, with_log)
 
@@ -284,6 +284,18 @@ class Logs(Case):
         self.assertEqual(said['detail']['rank'], 3)
         self.assertEqual(p.wait(10), 1)
 
+    def test_words_that_are_no_utf8_are_told(self):
+        p = self.start('--log', self.log, '--until-end', '--job', b'j\xff')
+        self.steps(30)
+        with open(self.log, 'ab') as f:
+            f.write(b'[rank2]: Traceback (most recent call last):\n[rank2]:   File "a.py", line 1, in <module>\n'
+                    b'[rank2]: RuntimeError: \xff\xfe caf\xc3\xa9 \xe2\x82\n'
+                    b'srun: error: node01: task 2: Exited with exit code 1\n')
+        said = self.wait_for(p, 'crashed')
+        self.assertIn('café', said['summary'])
+        self.assertEqual(said['job'], 'j?')
+        self.assertEqual(p.wait(10), 1)
+
     def test_a_loss_that_is_no_number_is_told(self):
         p = self.start('--log', self.log)
         self.steps(30)
@@ -399,8 +411,16 @@ class Others(Case):
     def test_a_command_may_print_for_ever_or_once(self):
         stream = ("python3 -uc \"import time\nprint('index, utilization.gpu [%], power.draw [W], power.limit [W]')\n"
                   "while True:\n for i in range(4): print(f'{i}, 100 %, 600 W, 700 W')\n time.sleep(0.05)\"")
-        p = self.start('--gpu-command', stream, '--deadline', '400ms', '--metrics', self.dir / 'metrics')
-        time.sleep(3)
+        p = self.start('--gpu-command', stream, '--deadline', '2s', '--metrics', self.dir / 'metrics', '--listen',
+                       self.dir / 'door', '--blind', '20s')
+        metrics = self.dir / 'metrics'
+        self.until(lambda: metrics.exists() and 'state="healthy"} 1' in metrics.read_text())
+        time.sleep(1)
+        with socket.socket(socket.AF_UNIX) as s:
+            s.connect(str(self.dir / 'door'))
+            s.sendall(b'GET /metrics HTTP/1.0\r\n\r\n')
+            page = b''.join(iter(lambda: s.recv(65536), b'')).decode()
+        self.assertIn('lockstep_watch_state{job="",state="healthy"} 1', page)
         self.stop(p)
         self.assertIn('state="healthy"} 1', (self.dir / 'metrics').read_text(), p.said)
 

@@ -16,7 +16,7 @@ from lockstep._even_source import Source, Window, keeps_state, length
 HOWS = ('drop', 'pad', 'repeat', 'raise')
 SIZED, STREAM = 1, 2    # matters of messages; see _tag()
 SNAPSHOT = 16           # a stream that keeps state is asked for it at each so manieth step
-VOTE_S = .4             # where so much time passes between votes of a stream, their cost is lost in it
+VOTE_S = 1.           # where so much time passes between votes of a stream, their cost is lost in it
 LEAVE_S = 5             # at most so long is waited for a vote when a loop is left
 log = logging.getLogger('lockstep')
 
@@ -318,7 +318,7 @@ def even(loader, how='drop', accumulate=1, group=None, pad=None, stream=None, ti
     group       the ranks that stop together (a process group; default all)
     stream      True: the loader is not asked for its length; default: as it is
     timeout     seconds a rank waits for the others; default torch's
-    ahead       of a stream at most so many optimizer steps are voted on at once, where they are shorter than .4 s: so many
+    ahead       of a stream at most so many optimizer steps are voted on at once, where they are shorter than a second: so many
                 are held in memory, twice
     """
     from lockstep import _even_frameworks

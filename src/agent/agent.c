@@ -320,7 +320,7 @@ int agent_run(const struct agent_options *options, struct error *reterr)
 		.out = -EBADF,
 		.lock = -EBADF,
 		.traces = -EBADF,
-		.listen = -EBADF,
+		.answer = { .fd = -EBADF },
 	};
 	struct sigaction on_stop = { .sa_handler = stop };
 	int status;

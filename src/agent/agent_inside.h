@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* agent_inside.h - what the files of the agent share. */
 #pragma once
+#include "base/answer.h"
 #include "agent/agent.h"
 #include "agent/process.h"
 #include "agent/ring_rank.h"
@@ -80,8 +81,7 @@ struct agent {
 	uint64_t trouble[TROUBLES];
 	uint64_t steps, lost_of_gone;
 	int64_t scanned, saved, started;
-	int listen; /* socket */
-	char *socket_path;
+	struct answer answer;
 	bool dirty;
 	/* from the state of the one before */
 	VEC(struct remembered) remembered;

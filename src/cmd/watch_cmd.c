@@ -98,6 +98,8 @@ static const struct option_row watch_rows[] = {
 	  "what holds so long is sent again, more severe (default: never)" },
 	{ "metrics", 'm', OPTION_PATH, FIELD(metrics), "FILE",
 	  "write Prometheus text here, for a textfile collector" },
+	{ "listen", 0, OPTION_TEXT, FIELD(listen), "WHERE",
+	  "answer Prometheus on this loopback HOST:PORT, or this socket" },
 	{ "replay", 0, OPTION_PATH, FIELD(replay), "FILE",
 	  "judge this recording instead of looking" },
 	{ "json", 0, OPTION_FLAG, FIELD(json), NULL, "print changes as JSON, one a line" },
@@ -240,6 +242,7 @@ static int run(const struct watch_args *a)
 		.collect = a->collect,
 		.evidence_ms = 60000,
 		.metrics = a->metrics,
+		.listen = a->listen,
 		.replay = a->replay,
 		.targets = targets,
 		.heartbeat = a->heartbeat,
@@ -271,6 +274,8 @@ static int run(const struct watch_args *a)
 	add_sources(sources, &o.n_sources, SOURCE_ENDPOINT, &a->endpoints);
 	add_sources(sources, &o.n_sources, SOURCE_CHECKPOINTS, &a->checkpoints);
 	add_sources(sources, &o.n_sources, SOURCE_DUMPS, &a->dumps);
+	if (a->once || a->replay)
+		o.limits.settle_ms = 0;
 	o.limits.floor = a->floor;
 	o.limits.band = a->band;
 	o.limits.steps = (double)a->steps;

@@ -33,6 +33,7 @@ void helper_stop(struct helper *h);
 struct tree {
 	VEC(pid_t) v;
 	uint64_t ticks; /* of CPU, all together */
+	uint64_t bytes; /* read and written, likewise */
 	bool waiting;	/* one sleeps in the kernel, on a disk mostly */
 };
 void tree_look(struct tree *t, const struct helper *helpers, size_t n);
@@ -125,6 +126,7 @@ struct run {
 	VEC(struct attempt) attempts;
 	int signals; /* signalfd */
 	sigset_t mask, before;
+	bool pipe_kills; /* SIGPIPE was not ignored when we came */
 	int asked;
 	int64_t started_s;
 	int64_t best_step;

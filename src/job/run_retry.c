@@ -106,6 +106,20 @@ int run_report_read(const char *path, struct attempt *a)
 	return 0;
 }
 
+/* What our own TERM makes of a job's log is no reason of its hang. */
+static bool made_by_us(enum cause c)
+{
+	return c == CAUSE_PREEMPTED || c == CAUSE_EXCEPTION || c == CAUSE_DEAD_RANK ||
+	       c == CAUSE_RENDEZVOUS || c == CAUSE_CONFIGURATION;
+}
+
+static void set_unknown(struct attempt *a)
+{
+	a->cause = CAUSE_UNKNOWN;
+	snprintf(a->cause_name, sizeof(a->cause_name), "unknown");
+	a->summary[0] = 0;
+}
+
 void run_classify(struct run *r, struct attempt *a)
 {
 	_cleanup_free_ char *out = run_beside(a, "diagnose.json");
@@ -113,11 +127,12 @@ void run_classify(struct run *r, struct attempt *a)
 	struct helper h;
 
 	if (!a->hung || !a->cause_name[0]) {
-		a->cause = CAUSE_UNKNOWN;
-		snprintf(a->cause_name, sizeof(a->cause_name), "unknown");
+		set_unknown(a);
 		if (helper_start(&h, "diagnose", argv, out, false, DIAGNOSE_MS) == 0)
 			run_wait(r, &h);
 		run_report_read(out, a);
+		if (a->hung && made_by_us(a->cause))
+			set_unknown(a);
 	}
 	argv_done(argv);
 	if (a->error || a->status == RUN_NO_EXEC || a->status == RUN_NOT_FOUND) {

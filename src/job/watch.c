@@ -237,13 +237,14 @@ static int status_of(const struct watcher *r)
 /* Waits for what was asked, for what is due, or for a signal. True: it is to end. */
 static bool wait_a_while(struct watcher *r, int64_t until)
 {
-	struct pollfd files[FILES_MOST + 2];
+	struct pollfd files[FILES_MOST + 3];
 	int64_t left = MAX(MIN(until - now_of(r), r->o->interval_ms), 1);
-	size_t n = 2;
+	size_t n = 3;
 	char c;
 
 	files[0] = (struct pollfd){ wake_fds[0], POLLIN, 0 };
-	files[1] = (struct pollfd){ r->evidence.pid ? r->evidence.out : -1, POLLIN, 0 };
+	files[1] = (struct pollfd){ r->answer.fd, POLLIN, 0 };
+	files[2] = (struct pollfd){ r->evidence.pid ? r->evidence.out : -1, POLLIN, 0 };
 	if (sources_wait(&r->sources)) {
 		n += sources_files(&r->sources, files + n, FILES_MOST);
 		left = MIN(left, TICK_MS);
@@ -254,8 +255,10 @@ static bool wait_a_while(struct watcher *r, int64_t until)
 		web_step(r->sources.web, (unsigned)left, files, n);
 	else
 		poll(files, n, (int)left);
+	if (files[1].revents)
+		answer_one(&r->answer, watch_metrics, r);
 	/* a child that closed its output but lives on shall not make us spin */
-	if (n > 2 || r->evidence.pid)
+	if (n > 3 || r->evidence.pid)
 		poll(NULL, 0, 2);
 	return read(wake_fds[0], &c, 1) == 1;
 }
@@ -336,7 +339,7 @@ static int alerts_begin(struct watcher *r, struct error *reterr)
 	_cleanup_free_ char *state = xasprintf("%s/alerts", r->o->state ? r->o->state : ".");
 	struct alert_plan plan = {
 		.state = state,
-		.job = r->o->job ? r->o->job : "",
+		.job = r->job,
 		.host = r->host,
 		.targets = r->o->targets,
 		.n_targets = r->o->n_targets,
@@ -358,9 +361,10 @@ static int alerts_begin(struct watcher *r, struct error *reterr)
 	code = alerts_open(&plan, watch_wall(r), &r->alerts, reterr);
 	if (code > 0)
 		r->o->say("watch: %s", reterr->text);
-	/* raised by one of us who was killed before it noted so: it is to be cleared some day */
+	/* One of us may have been killed between an alert and its note: what is raised is what was
+	   told, else it would never be cleared, or never told when it begins again. */
 	for (unsigned m = 0; m < MATTERS && code >= 0; m++)
-		r->raised[m] |= alert_is_raised(r->alerts, watch_matter_key(m));
+		r->raised[m] = alert_is_raised(r->alerts, watch_matter_key(m));
 	return MIN(code, 0);
 }
 
@@ -370,11 +374,14 @@ int watch_run(const struct watch_options *o, struct error *reterr)
 		.o = o,
 		.evidence_of = MATTERS,
 		.evidence = { .out = -1, .err = -1 },
-		.listen_fd = -1,
+		.answer = { .fd = -1 },
 	};
+	_cleanup_free_ char *job = xstrdup(o->job ? o->job : "");
 	_cleanup_close_ int lock = -EBADF;
 	int code;
 
+	watch_clean(job);
+	r.job = job;
 	if (gethostname(r.host, sizeof(r.host) - 1) < 0)
 		strcpy(r.host, "unknown");
 	watch_init(&r.w, &o->limits, now_of(&r));
@@ -388,6 +395,8 @@ int watch_run(const struct watch_options *o, struct error *reterr)
 		code = signals_begin();
 		if (!code)
 			code = state_open(&r, &lock, reterr);
+		if (!code && o->listen)
+			code = answer_open(&r.answer, o->listen, reterr);
 		if (!code)
 			code = alerts_begin(&r, reterr);
 		if (!code)
@@ -397,6 +406,7 @@ int watch_run(const struct watch_options *o, struct error *reterr)
 		code = status_of(&r);
 	r.alerts = alerts_close(r.alerts);
 	child_stop(&r.evidence);
+	answer_close(&r.answer);
 	json_decref(r.diagnosis);
 	free(r.folder);
 	sources_done(&r.sources);

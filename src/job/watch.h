@@ -3,6 +3,7 @@
  * watch.h - a watcher of one job, from a host outside it: looks, judges, alerts, and survives.
  */
 #pragma once
+#include "base/answer.h"
 #include "job/alert.h"
 #include "job/watch_core.h"
 #include "job/watch_source.h"
@@ -44,6 +45,7 @@ struct watcher {
 	struct sources sources;
 	struct watch_judgement now;
 	struct alerts *alerts;
+	const char *job;
 	char host[64];
 	int64_t now_ms, wall_offset_ms; /* the calendar's ms less the clock's */
 	/* reported */
@@ -57,8 +59,7 @@ struct watcher {
 	json_t *diagnosis;	 /* what came out last; NULL */
 	bool collected[MATTERS]; /* done for the incident under way */
 	int64_t saved_ms;
-	int listen_fd;
-	char *socket_path;
+	struct answer answer;
 };
 
 static inline int64_t watch_wall(const struct watcher *r) /* Unix time */
@@ -69,7 +70,7 @@ static inline int64_t watch_wall(const struct watcher *r) /* Unix time */
 /* watch_report.c: matters that began or ended are printed, alerted and kept. True: something did.
  */
 bool watch_report(struct watcher *r);
-void watch_metrics(const struct watcher *r, struct buf *out);
+void watch_metrics(const void *watcher, struct buf *out);
 /* watch_evidence.c */
 int watch_evidence_begin(struct watcher *r, enum watch_matter m);
 /* Looks whether it is done; then r->diagnosis is set if there is one. */

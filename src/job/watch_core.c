@@ -56,6 +56,7 @@ struct watch_limits watch_limits_usual(void)
 		.start_ms = 60 * 60000,
 		.blind_ms = 90000,
 		.slow_ms = 5 * 60000,
+		.settle_ms = 60000,
 		.floor = 0.7,
 		.band = 0.30,
 	};
@@ -96,6 +97,33 @@ int64_t watch_ring_median(const struct watch_ring *r)
 	return v[n / 2];
 }
 
+/* The length of the well-formed character at s; 0: none is. */
+static size_t character(const unsigned char *s)
+{
+	size_t n = *s < 0x80 ? 1 : *s >= 0xc2 && *s < 0xe0 ? 2 : (*s & 0xf0) == 0xe0 ? 3 : 0;
+
+	if (*s >= 0xf0 && *s < 0xf5)
+		n = 4;
+	for (size_t i = 1; i < n; i++)
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+	if ((*s == 0xe0 && s[1] < 0xa0) || (*s == 0xed && s[1] >= 0xa0) ||
+	    (*s == 0xf0 && s[1] < 0x90) || (*s == 0xf4 && s[1] >= 0x90))
+		return 0;
+	return n;
+}
+
+void watch_clean(char *s)
+{
+	while (*s) {
+		size_t n = character((const unsigned char *)s);
+
+		if (!n)
+			*s = '?';
+		s += MAX(n, 1);
+	}
+}
+
 static void text_copy(char *to, size_t size, const char *from)
 {
 	size_t n = 0;
@@ -104,6 +132,7 @@ static void text_copy(char *to, size_t size, const char *from)
 		if ((unsigned char)*from >= ' ' && *from != 0x7f)
 			to[n++] = *from;
 	to[n] = '\0';
+	watch_clean(to);
 }
 
 /* --- the state --- */
@@ -148,11 +177,16 @@ void watch_done(struct watch *w)
 
 uint32_t watch_add_source(struct watch *w, const char *name)
 {
+	char *clean = xstrdup(name);
+
+	watch_clean(clean);
 	for (size_t i = 0; i < w->sources.n; i++)
-		if (!strcmp(w->sources.v[i].name, name))
+		if (!strcmp(w->sources.v[i].name, clean)) {
+			free(clean);
 			return (uint32_t)i;
+		}
 	*vec_push(&w->sources) =
-	    (struct watch_source_seen){ .name = xstrdup(name), .heard_ms = -1, .asked_ms = -1 };
+	    (struct watch_source_seen){ .name = clean, .heard_ms = -1, .asked_ms = -1 };
 	return (uint32_t)w->sources.n - 1;
 }
 
@@ -196,13 +230,20 @@ static void attempt_begins(struct watch *w, int64_t at_ms)
 	set_phase(w, PHASE_START, at_ms);
 }
 
+/* Ranks come in the same order every time: the next one is looked at first. */
 static struct watch_rank *rank_of(struct watch *w, uint32_t source, int64_t rank)
 {
 	struct watch_rank *r;
 
-	for (size_t i = 0; i < w->ranks.n; i++)
-		if (w->ranks.v[i].rank == rank && w->ranks.v[i].source == source)
-			return &w->ranks.v[i];
+	for (size_t k = 0; k < w->ranks.n; k++) {
+		size_t i = (w->rank_next + k) % w->ranks.n;
+
+		r = &w->ranks.v[i];
+		if (r->rank != rank || r->source != source)
+			continue;
+		w->rank_next = i + 1;
+		return r;
+	}
 	if (w->ranks.n >= WATCH_RANKS)
 		return NULL;
 	r = vec_push(&w->ranks);

@@ -53,6 +53,7 @@ struct watch_limits {
 	int64_t start_ms;	     /* until the first step */
 	int64_t blind_ms;	     /* a source may be silent */
 	int64_t slow_ms;	     /* too slow or starved for so long */
+	int64_t settle_ms;	     /* what lay there before is not called a hang before */
 	int64_t save_every_ms;	     /* 0: as the job did */
 	double floor;		     /* of its own median throughput; 0: none */
 	double band;		     /* of a board's limit: below it no GPU computes */
@@ -196,6 +197,7 @@ struct watch {
 	int64_t step, total;
 	uint64_t attempt, steps_seen; /* sights of steps in this attempt */
 	VEC(struct watch_rank) ranks;
+	size_t rank_next;
 	struct watch_ring line, pause, save, evaluation; /* between lines; longer pauses by kind */
 	struct watch_ring step_us;			 /* all of the job, thinned */
 	struct watch_ring step_now;			 /* the last ones */
@@ -261,5 +263,7 @@ bool watch_gpus_strangers(const struct watch *w);
 void watch_gpus_resting(const struct watch *w, char *ret, size_t size);
 bool watch_gpus_starved(const struct watch *w);
 uint32_t watch_gpus_throttled(const struct watch *w);
-/* --- watch_words.c: "4 min 10 s" --- */
+/* --- watch_judge.c: "4 min 10 s" --- */
 const char *watch_span(int64_t ms, char ret[32]);
+/* --- watch_core.c: what is no UTF-8 becomes "?" --- */
+void watch_clean(char *s);

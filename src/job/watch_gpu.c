@@ -88,7 +88,7 @@ static enum gpu_pattern pattern_of(const struct watch *w)
 		return rest ? PATTERN_SPLIT : PATTERN_WAITS;
 	if (n[SHAPE_FEW] >= known - few)
 		return PATTERN_FEW;
-	return n[SHAPE_STARVED] * 2 > known ? PATTERN_STARVED : PATTERN_MIXED;
+	return n[SHAPE_STARVED] * 4 >= known ? PATTERN_STARVED : PATTERN_MIXED;
 }
 
 bool watch_gpus_signature(const struct watch *w)
@@ -96,12 +96,12 @@ bool watch_gpus_signature(const struct watch *w)
 	return w->pattern == PATTERN_SPLIT || w->pattern == PATTERN_WAITS;
 }
 
-/* They work again: the pause teaches, and so does who rested in it. */
-static void pause_ends(struct watch *w, int64_t at_ms)
+/* They go on: if they work, the pause teaches, and so does who rested in it. */
+static void pause_ends(struct watch *w, int64_t at_ms, bool works)
 {
 	int64_t length = at_ms - w->still_ms;
-	bool learn =
-	    w->still_ms >= 0 && w->worked && length >= STILL_LEAST_MS && length <= STILL_MOST_MS;
+	bool learn = works && !w->hung && w->still_ms >= 0 && w->worked &&
+		     length >= STILL_LEAST_MS && length <= STILL_MOST_MS;
 
 	if (learn)
 		watch_ring_add(&w->still, length);
@@ -113,7 +113,7 @@ static void pause_ends(struct watch *w, int64_t at_ms)
 	}
 	w->still_ms = w->signature_ms = -1;
 	w->still_rounds = w->signature_rounds = 0;
-	w->worked = true;
+	w->worked |= works;
 }
 
 /* What the GPUs looked like until at_ms. */
@@ -127,9 +127,11 @@ static void round_ends(struct watch *w)
 	w->pattern = p;
 	if (p == PATTERN_WORKS) {
 		if (w->still_ms >= 0 || !w->worked)
-			pause_ends(w, at);
+			pause_ends(w, at, true);
 		return;
 	}
+	if (p == PATTERN_STARVED && w->still_ms >= 0) /* little is not nothing */
+		pause_ends(w, at, false);
 	if (p == PATTERN_NONE || p == PATTERN_STARVED)
 		return;
 	if (w->still_ms < 0)
@@ -231,8 +233,10 @@ void watch_saw_gpu(struct watch *w, const struct watch_gpu_seen *s)
 	w->shapes[g->shape]++;
 	g->rests_now |= g->shape == SHAPE_RESTS && w->still_ms >= 0;
 	weight = 1 - exp(-(double)MAX(passed, 1) / MEMORY_MS);
-	blend(&g->busy, s->utilization, weight);
-	blend(&g->share, share, weight);
+	if (w->still_ms < 0) { /* a pause is no starvation */
+		blend(&g->busy, s->utilization, weight);
+		blend(&g->share, share, weight);
+	}
 	if (g->shape == SHAPE_WORKS) {
 		blend(&g->clock, s->sm_clock_mhz, weight);
 		if (isfinite(g->clock))
@@ -285,22 +289,27 @@ bool watch_gpus_strangers(const struct watch *w)
 
 void watch_gpus_resting(const struct watch *w, char *ret, size_t size)
 {
-	uint32_t n = 0;
+	uint32_t n = 0, sources = 0;
 	size_t at = 0;
 
 	ret[0] = '\0';
+	for (size_t i = 0; i < w->sources.n; i++)
+		sources += w->sources.v[i].tells_gpus;
 	for (size_t i = 0; i < w->gpus.n; i++) {
 		const struct watch_gpu *g = &w->gpus.v[i];
+		const char *where = g->host;
 		int len = 0;
 
+		if (!*where && sources > 1)
+			where = w->sources.v[g->source].name;
 		if (g->shape != SHAPE_RESTS || n++ >= 3)
 			continue;
 		if (g->rank >= 0)
 			len = snprintf(ret + at, size - at, "%srank %" PRId64, at ? ", " : "",
 				       g->rank);
 		else
-			len = snprintf(ret + at, size - at, "%s%s%sGPU %" PRId64, at ? ", " : "",
-				       g->host, g->host[0] ? " " : "", g->index);
+			len = snprintf(ret + at, size - at, "%s%.40s%sGPU %" PRId64, at ? ", " : "",
+				       where, *where ? " " : "", g->index);
 		at = MIN(at + (size_t)MAX(len, 0), size - 1);
 	}
 	if (n > 3)

@@ -218,7 +218,8 @@ static void look_for_hang(struct look *l)
 	int64_t hung = l->hung;
 	const char *because = NULL;
 
-	if (l->quiet < 0 || w->job == JOB_PENDING)
+	if (l->quiet < 0 || w->job == JOB_PENDING ||
+	    l->now - w->began_ms < MIN(w->limits.settle_ms, w->limits.suspect_ms))
 		return;
 	if (l->by_steps && gpus_work(l))
 		hung *= LONGER_WHERE_WORK;
@@ -231,7 +232,7 @@ static void look_for_hang(struct look *l)
 	else if (l->quiet >= hung && l->by_steps)
 		because = gpus_work(l) ? "the GPUs do something, but no step is shown"
 				       : "nothing in it goes on";
-	else if (l->quiet >= hung && w->pattern != PATTERN_RESTS)
+	else if (l->quiet >= hung && w->pattern == PATTERN_FEW)
 		because = "few watts everywhere";
 	/* it goes on being hung until something moves */
 	if (!because && w->hung && l->quiet >= l->suspect)
@@ -491,6 +492,9 @@ void watch_judge(struct watch *w, int64_t now_ms, struct watch_judgement *ret)
 	ret->quiet_ms = l.quiet;
 	ret->suspect_ms = l.suspect;
 	ret->hung_ms = l.hung;
+	for (unsigned m = 0; m < MATTERS; m++)
+		watch_clean(ret->matters[m].summary);
 	ret->by = l.by_steps ? "steps" : l.by_gpus ? "gpus" : "nothing";
 	summarize(&l);
+	watch_clean(ret->summary);
 }

@@ -70,11 +70,11 @@ static void print_change(const struct watcher *r, enum watch_matter m, bool rais
 		fflush(stdout);
 		return;
 	}
-	json_t *j = json_pack("{s:s,s:s,s:s,s:s,s:b,s:s,s:s%,s:O}", "time", when, "job",
-			      r->o->job ? r->o->job : "", "state", watch_state_name(r->now.state),
-			      "matter", watch_matter_key(m), "raised", raised, "severity",
-			      severity_names[severities[m]], "summary", summary, strlen(summary),
-			      "detail", detail);
+	json_t *j =
+	    json_pack("{s:s,s:s,s:s,s:s,s:b,s:s,s:s%,s:O}", "time", when, "job", r->job, "state",
+		      watch_state_name(r->now.state), "matter", watch_matter_key(m), "raised",
+		      raised, "severity", severity_names[severities[m]], "summary", summary,
+		      strlen(summary), "detail", detail);
 	if (r->o->replay)
 		json_object_set_new(j, "t", json_real((double)(r->now_ms - WATCH_EPOCH_MS) / 1000));
 	json_dumpf(j, stdout, JSON_COMPACT);
@@ -93,6 +93,7 @@ static void begins(struct watcher *r, enum watch_matter m)
 	if (m == MATTER_HUNG || m == MATTER_CRASHED)
 		watch_evidence_words(r, more, sizeof(more));
 	snprintf(summary, sizeof(summary), "%s%s", r->now.matters[m].summary, more);
+	watch_clean(summary);
 	a.summary = summary;
 	a.detail = detail;
 	print_change(r, m, true, summary, detail);
@@ -225,12 +226,25 @@ static void put_alerts(const struct watcher *r, struct buf *out, const char *job
 	    c.refused + c.dropped);
 }
 
-void watch_metrics(const struct watcher *r, struct buf *out)
+static double own_memory(void)
 {
+	FILE *f = fopen("/proc/self/statm", "re");
+	unsigned long all = 0, resident = 0;
+
+	if (f && fscanf(f, "%lu %lu", &all, &resident) != 2)
+		resident = 0;
+	if (f)
+		fclose(f);
+	return (double)resident * (double)sysconf(_SC_PAGESIZE);
+}
+
+void watch_metrics(const void *watcher, struct buf *out)
+{
+	const struct watcher *r = watcher;
 	char job[200], name[200];
 	struct rusage u;
 
-	label(r->o->job ? r->o->job : "", job);
+	label(r->job, job);
 	head(out, "lockstep_watch_state", "gauge", "1: the job is in this state.");
 	for (unsigned s = 0; s < WATCH_STATES; s++)
 		put(out, "lockstep_watch_state{job=\"%s\",state=\"%s\"} %d\n", job,
@@ -260,8 +274,8 @@ void watch_metrics(const struct watcher *r, struct buf *out)
 	put(out, "lockstep_watch_cpu_seconds_total{job=\"%s\"} %.6f\n", job,
 	    (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
 		(double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6);
-	put_gauge(out, job, "lockstep_watch_memory_bytes", "The most memory it had.",
-		  (double)u.ru_maxrss * 1024);
+	put_gauge(out, job, "lockstep_watch_memory_bytes", "Resident memory of the watcher.",
+		  own_memory());
 	put_gauge(out, job, "lockstep_watch_looked_seconds",
 		  "When it judged last, in seconds since 1970.",
 		  (double)(r->now_ms + r->wall_offset_ms) / 1000);

@@ -16,6 +16,7 @@
 #define STREAM_MUCH	 ((size_t)512 << 10)
 #define STREAM_PIPE	 (1 << 20)
 #define HEADER_MOST	 4096u
+#define COMMAND_KEEP	 ((size_t)256 << 10)
 
 const char *source_kind_name(enum source_kind k)
 {
@@ -55,6 +56,22 @@ void sources_done(struct sources *s)
 	*s = (struct sources){ 0 };
 }
 
+/* Paths of URLs may be secrets: several of one server are told apart by a number. */
+static uint32_t add_endpoint(struct watch *w, const char *url)
+{
+	size_t before = w->sources.n;
+	char name[256], numbered[280];
+	uint32_t row;
+
+	web_url_name(url, name, sizeof(name));
+	row = watch_add_source(w, name);
+	for (unsigned i = 2; w->sources.n == before; i++) {
+		snprintf(numbered, sizeof(numbered), "%s #%u", name, i);
+		row = watch_add_source(w, numbered);
+	}
+	return row;
+}
+
 void sources_add(struct sources *s, enum source_kind kind, const char *what)
 {
 	struct source *v = vec_push(&s->v);
@@ -67,10 +84,7 @@ void sources_add(struct sources *s, enum source_kind kind, const char *what)
 			      .heard_ms = -1,
 			      .child = { .out = -1, .err = -1 } };
 	if (kind == SOURCE_ENDPOINT) {
-		char name[256];
-
-		web_url_name(what, name, sizeof(name));
-		v->row = watch_add_source(s->w, name);
+		v->row = add_endpoint(s->w, what);
 	} else {
 		v->row = watch_add_source(s->w, what);
 	}
@@ -373,6 +387,8 @@ static void command_ended(struct sources *s, struct source *v, enum child_end en
 	}
 	v->fails = 0;
 	heard(s, v->row);
+	if (b->cap > COMMAND_KEEP)
+		buf_done(b);
 }
 
 static void take_command(struct sources *s, struct source *v)

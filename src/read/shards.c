@@ -379,8 +379,8 @@ static int deal_files(struct reading *r)
 		       "assumed: %" PRId64 " shards dealt to %" PRId64 " ranks in the order of "
 		       "names, %s (--deal)",
 		       n, world,
-		       strided ? "each rank every so many"
-			       : "each rank some that follow one another");
+		       strided ? "strided: shard i to rank i modulo the ranks"
+			       : "contiguous: to each rank a run of them");
 	if (n % world)
 		remark(r,
 		       "%" PRId64 " shards are no multiple of %" PRId64 " ranks: %" PRId64

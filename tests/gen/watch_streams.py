@@ -49,7 +49,7 @@ def reading(rng, phase, rank, board):
     if phase == 'allwait':
         return spinning
     if phase == 'starved':
-        return rng.randint(10, 40), limit * rng.uniform(0.18, 0.35), clock
+        return rng.choice((0, 5, 12, 20, 30, 40)), limit * rng.uniform(0.12, 0.35), clock
     if phase == 'throttled':
         return 100, compute * 0.6 * noise, clock * 0.55
     raise ValueError(phase)

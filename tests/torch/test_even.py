@@ -409,19 +409,20 @@ def lightning_ends_with_even(folder):
             def configure_optimizers(self):
                 return torch.optim.SGD(self.parameters(), lr=.1)
         given = []
-        for stream in (False, True):
+        for stream, resume in ((False, False), (True, False), (False, True)):
             os.environ['LOCAL_RANK'] = str(rank)
             rows = torch.utils.data.DataLoader(framework_jobs.Rows([40, 33][rank]), batch_size=2)
             module = Module()
             trainer = pl.Trainer(max_epochs=2, accelerator='cpu', devices=2, strategy='ddp', logger=False, enable_checkpointing=False,
                                  enable_progress_bar=False, enable_model_summary=False, default_root_dir=folder, use_distributed_sampler=False,
                                  callbacks=[lockstep.every(steps=20).lightning(os.path.join(folder, f'saved{stream}'))])
-            trainer.fit(module, lockstep.even(rows, stream=stream))
+            trainer.fit(module, lockstep.even(rows, stream=stream), ckpt_path=os.path.join(folder, 'savedFalse', 'step=20.ckpt') if resume else None,
+                        weights_only=False)
             given.append((trainer.global_step, len(module.model.losses), trainer.train_dataloader.epoch))
         return given
     got, log = small(folder, program, seconds=120)
     expect(got[0] and got[0] == got[1], f'{got} {log[-1200:]}')
-    expect_equal(got[0], [[34, 34, 1]] * 2, 'steps, batches, epoch')
+    expect_equal(got[0], [[34, 34, 1], [34, 34, 1], [34, 14, 1]], 'steps, batches, epoch')
     for stream in (False, True):
         expect_equal(os.listdir(os.path.join(folder, f'saved{stream}')), ['step=20.ckpt'], 'checkpoints')
 
