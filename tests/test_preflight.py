@@ -254,6 +254,21 @@ class Preflight(unittest.TestCase):
         v = self.alone('--only', 'blocks', '--strict', 'gpus=refuse', '--blocks', self.counts([8, 8]), status=0)
         self.assertEqual({c['invariant'] for c in v['checks']}, {'blocks'})
 
+    def test_launchers_say_who_is_who(self):
+        for variables in (lambda i: {'SLURM_NNODES': '2', 'SLURM_NODEID': str(i), 'SLURM_JOB_ID': '77', 'LOCAL_WORLD_SIZE': '4'},
+                          lambda i: {'PET_NNODES': '2', 'PET_NODE_RANK': str(i), 'PET_NPROC_PER_NODE': '4', 'TORCHELASTIC_RUN_ID': 'x'},
+                          lambda i: {'NNODES': '2', 'NODE_RANK': str(i), 'WORLD_SIZE': '8', 'SLURM_JOB_ID': '77'}):
+            (self.dir / 'meet').mkdir(exist_ok=True)
+            running = [self.command(['--json', '--only', 'agreement', '--meet-folder', self.dir / 'meet', '--wait', '20'],
+                                    self.env(i, **variables(i))) for i in range(2)]
+            said = [p.communicate(timeout=60) for p in running]
+            self.assertEqual([p.returncode for p in running], [0, 0], said)
+            v = json.loads(said[0][0])
+            self.assertEqual((v['nodes'], v['ranks']), (2, 8))
+            self.assertIn('8 ranks on 2 nodes', self.check(v, 'agreement.ranks', 'ok')['measured'])
+            for path in sorted((self.dir / 'meet').rglob('*'), reverse=True):
+                path.rmdir() if path.is_dir() else path.unlink()
+
     def test_ranks_that_two_nodes_or_none_would_run_are_named(self):
         v = self.nodes(2, '--only', 'agreement', '--ranks', 4, each=lambda i: ['--first-rank', 3 * i], status=1)
         self.assertIn('both would run rank 3', [c for c in v['checks'] if c['name'] == 'ranks'][0]['measured'])
