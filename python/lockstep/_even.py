@@ -254,8 +254,10 @@ class Even:
                     if window:
                         self._source.fetch(window, done / len(steps))
                         vote = self._vote(window, done) if done == len(steps) else None
-                    for i in range(begin, min(begin + self.accumulate, give)):
-                        yield self._give(this.batches[i]) if i < len(this.batches) else self._give_filler()
+                    for got in this.batches[begin:min(begin + self.accumulate, give)]:
+                        yield self._give(got)
+                    for _ in range(max(begin, len(this.batches)), min(begin + self.accumulate, give)):
+                        yield self._give_filler()
             self.dropped = max(len(this.batches) - give, 0)
             self._raise_if_told(least, most)
         finally:

@@ -48,11 +48,12 @@ class Source:
 
     def own(self):
         """[batch] of the first pass, None behind its end."""
-        if self.spent:
-            return None
-        got = self._next()
-        self.spent = got is None
-        return got
+        if not self.spent:
+            for batch in self.batches:
+                self.had, self.last = True, batch
+                return [batch]
+            self.spent = True
+        return None
 
     def can_fill(self):
         if self.how == 'pad':
@@ -75,8 +76,9 @@ class Source:
 
     def fetch(self, window, share):
         """A window's own batches, up to this share of it."""
-        while len(window.batches) < window.want * share and (got := self.own()) is not None:
-            window.batches.append(got)
+        batches, want = window.batches, window.want * share
+        while len(batches) < want and (got := self.own()) is not None:
+            batches.append(got)
 
     def skip(self, n):
         """Past n batches that were had before."""
