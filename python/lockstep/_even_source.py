@@ -4,6 +4,7 @@
 Nothing here speaks to other ranks.
 """
 import sys
+from itertools import islice
 
 
 def length(loader):
@@ -74,11 +75,15 @@ class Source:
             got = self._next()
         return got
 
-    def fetch(self, window, share):
-        """A window's own batches, up to this share of it."""
-        batches, want = window.batches, window.want * share
-        while len(batches) < want and (got := self.own()) is not None:
-            batches.append(got)
+    def fetch(self, window, n):
+        """The window's own batches, up to so many."""
+        n -= len(window.batches)
+        if n > 0 and not self.spent:
+            got = list(islice(self.batches, n))
+            window.batches += got
+            self.spent = len(got) < n
+            if got:
+                self.had, self.last = True, got[-1]
 
     def skip(self, n):
         """Past n batches that were had before."""
