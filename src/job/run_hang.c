@@ -92,7 +92,7 @@ static void collect(struct run *r, struct attempt *a, struct hang *h)
 static void diagnose(struct run *r, struct attempt *a, struct hang *h, bool with_log)
 {
 	_cleanup_free_ char *out = run_beside(a, with_log ? "hang.json" : "hang-without-log.json");
-	char **argv = run_diagnose_argv(r, a, with_log);
+	char **argv = run_diagnose_argv(r, a, with_log ? RUN_WITH_LOG : RUN_EVIDENCE);
 
 	helper_start(&h->helper, "diagnose", argv, out, false, DIAGNOSE_MS);
 	argv_done(argv);
