@@ -7,8 +7,9 @@
 PYTHON has torch. Turns of the loop alternate: plain, plain once more (the noise), a sized loader and a stream with even(), and
 every(minutes=) alone. A step sleeps or multiplies matrices, then sums a tensor over the ranks, as training does, so that a
 rank that is held up holds up all. Printed: the time of a step with a turn's median, its ratio to the plain turn before it
-(median over the turns and a 95 % interval by resampling them), and the processor time of all ranks likewise; and the time
-that the rank itself spends in a step in calls of ours.
+(median over the turns and a 95 % interval by resampling them), and the processor time of all ranks likewise; and what the
+thread that trains spends in calls of ours in a step: on the wall, where other programs count too, and of the processor. Then
+a vote alone: what it takes of the processor in all threads of a rank.
 """
 import argparse
 import os
@@ -49,17 +50,18 @@ class Timed:
     """An iteration, and the time spent in it."""
 
     def __init__(self, batches):
-        self.batches, self.took = iter(batches), []
+        self.batches, self.wall, self.cpu = iter(batches), 0., 0.
 
     def __iter__(self):
         return self
 
     def __next__(self):
-        t = time.perf_counter()
+        wall, cpu = time.perf_counter(), time.thread_time()
         try:
             return next(self.batches)
         finally:
-            self.took.append(time.perf_counter() - t)
+            self.cpu += time.thread_time() - cpu
+            self.wall += time.perf_counter() - wall
 
 
 class Loops:
@@ -81,7 +83,8 @@ class Loops:
             self.rounds = int(rounds)
         n = args.steps * args.turns
         self.sized = lockstep.even(list(range(args.steps)))
-        self.stream = iter(lockstep.even(iter(range(n))))    # one stream for all turns, as a job has it
+        self.stream_of = lockstep.even(iter(range(n)))
+        self.stream = iter(self.stream_of)      # one stream for all turns, as a job has it
         self.every = lockstep.every(minutes=600)
 
     def work(self, rounds):
@@ -99,24 +102,32 @@ class Loops:
         self.sum.div_(self.args.ranks)
 
     def turn(self, kind):
-        """(seconds of a step, processor seconds of a step, seconds of a step in the loader or in every())."""
+        """Seconds of a step: of the wall, of all ranks' processors; in our calls of the wall, and of the processor."""
         steps = self.args.steps
         batches = Timed({'sized': self.sized, 'stream': self.stream}.get(kind, range(steps)))
         self.dist.barrier()
         wall, cpu = time.perf_counter(), time.process_time()
-        spent = 0
+        calls = Timed(iter(self.every, None))
         for i, _ in enumerate(batches, 1):
             self.step()
             if kind == 'every':
-                t = time.perf_counter()
-                self.every()
-                spent += time.perf_counter() - t
+                next(calls)
             if i == steps:
                 break
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
         cpus = self.torch.tensor([cpu])
         self.dist.all_reduce(cpus)
-        return wall / steps, float(cpus) / steps, (sum(batches.took) + spent) / steps
+        return wall / steps, float(cpus) / steps, (batches.wall + calls.wall) / steps, (batches.cpu + calls.cpu) / steps
+
+    def vote(self, n=2000):
+        """Processor seconds of one, in all threads of this rank; the least of five rounds."""
+        agreed, least = self.stream_of._agreed, 1.
+        for k in range(5):
+            begin = time.process_time()
+            for i in range(n // 5):
+                agreed.result(agreed.post(k * n + i, [1, 2, 3]))
+            least = min(least, (time.process_time() - begin) / (n // 5))
+        return least
 
 
 def interval(values, draw):
@@ -139,24 +150,27 @@ def main():
         order.shuffle(kinds)    # the same on all ranks
         for kind in kinds:
             turns[kind].append(loops.turn(kind))
-    if loops.rank == 0:
-        show(args, turns)
-    loops.dist.barrier()
     loops.stream.close()
+    vote = loops.vote()
+    if loops.rank == 0:
+        show(args, turns, vote)
+    loops.dist.barrier()
     loops.dist.destroy_process_group()
 
 
-def show(args, turns):
+def show(args, turns, vote):
     draw = random.Random(1)
     plain = turns['plain']
-    own = statistics.median(t[2] for t in plain)
+    own = [statistics.median(t[i] for t in plain) for i in (2, 3)]
     print(f'{args.ranks} ranks, {args.turns} turns of {args.steps} steps, {args.work}; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores')
     for kind in KINDS:
         ratio = [interval([t[i] / p[i] - 1 for t, p in zip(turns[kind], plain)], draw) for i in (0, 1)]
         text = '; '.join(f'{what} {m:+.2%} ({a:+.2%} to {b:+.2%})' for what, (m, a, b) in zip(('wall', 'processor'), ratio))
         step = statistics.median(t[0] for t in turns[kind])
-        ours = statistics.median(t[2] for t in turns[kind]) - own
-        print(f'even {kind:7} step {step * 1e3:.2f} ms; {text}; in our calls {ours * 1e6:.1f} us, {ours / step:.3%} of a step')
+        ours = [statistics.median(t[i] for t in turns[kind]) - own[i - 2] for i in (2, 3)]
+        print(f'even {kind:7} step {step * 1e3:.2f} ms; {text}; in our calls a step {ours[0] * 1e6:.1f} us on the wall, {ours[1] * 1e6:.1f} us of '
+              f'the processor ({ours[1] / step:.3%})')
+    print(f'even vote    {vote * 1e6:.0f} us of the processor in all threads of a rank')
 
 
 if __name__ == '__main__':

@@ -634,10 +634,16 @@ def bench_meet(lockstep, work, rivals):
     subprocess.run([sys.executable, os.path.join(HERE, 'bench_meet.py'), os.path.join(build, 'tests', 'meet_node'), *(['--python', python] if python else [])], check=True)
 
 
+def bench_preflight(lockstep, work, rivals):
+    """The gate, on one node and on many."""
+    del work, rivals
+    subprocess.run([sys.executable, os.path.join(HERE, 'bench_preflight.py'), lockstep], check=True)
+
+
 def bench_watch(lockstep, work, rivals):
     """What a watcher of 64 sources costs."""
     del work, rivals
-    subprocess.run([sys.executable, os.path.join(HERE, 'watch_bench.py'), lockstep], check=True)
+    subprocess.run([sys.executable, os.path.join(HERE, 'bench_watch.py'), lockstep], check=True)
 
 
 ASKED = {'judge-large': bench_judge_large}  # minutes, 3 GB of disk

@@ -30,7 +30,8 @@ static inline int rows_judge(void *user, const struct meet_part *parts, size_t n
 		buf_put(ret_verdict, line, strlen(line));
 		free(line);
 	}
-	for (size_t i = 0; i < more; i++)
-		buf_put(ret_verdict, ".", 1);
+	buf_widen(ret_verdict, more);
+	memset(ret_verdict->data + ret_verdict->len, '.', more);
+	ret_verdict->len += more;
 	return 0;
 }

@@ -6,7 +6,7 @@ Of the first argument: what is parted by bars, one an attempt, the last for all 
     ok              ends well
     hang N          stands still after step N (asleep, with a child in a session of its own that ignores TERM)
     spin N          the same, but busy
-    pause N S       pauses S seconds after step N, then ends well
+    pause N FILE    pauses after step N until the file is there, then ends well
     exit N STATUS   exits after step N
     say N TEXT      prints TEXT to standard error after step N and exits with 1
     die N SIGNAL
@@ -58,8 +58,9 @@ def main():
     start = int(os.environ.get('LOCKSTEP_RESUME_STEP', 0))
     if what == 'say' and at == 0:
         sys.exit(' '.join(rest))
+    pace = .005
     for step in range(start + 1, STEPS + 1):
-        time.sleep(.005)
+        time.sleep(pace)
         print(f'step {step}/{STEPS} loss {1 / step:.3f} time 20 ms', flush=True)
         if step % SAVE == 0:
             os.makedirs('ckpt', exist_ok=True)
@@ -69,7 +70,9 @@ def main():
         if what in ('hang', 'spin'):
             hang(step, what == 'spin')
         elif what == 'pause':
-            time.sleep(float(rest[0]))
+            while not os.path.exists(rest[0]):
+                time.sleep(.1)
+            pace = .1
         elif what == 'exit':
             sys.exit(int(rest[0]))
         elif what == 'say':

@@ -137,6 +137,32 @@ class Checkpoints(unittest.TestCase):
             path.write_bytes(text)
         self.assertEqual(self.only()['state'], 'good')
 
+    def test_a_file_by_lightning(self):
+        made.write(f'{self.dir}/epoch=1-step=40.ckpt', made.torch_zip(
+            {'epoch': 1, 'global_step': 40, 'pytorch-lightning_version': '2.6', 'state_dict': {'w': made.Tensor('0', b'1234')},
+             'optimizer_states': [{'state': {0: {'exp_avg': made.Tensor('1', b'1234')}}}]}))
+        row = self.only('--whole')
+        self.assertEqual((row['kind'], row['state'], row['step'], row['weights_only']), ('lightning', 'good', 40, False))
+        self.sweep('epoch=1-step=40.ckpt', '', '--cut')
+
+    def test_a_trainer_folder_of_sharded_models(self):
+        made.trainer(f'{self.dir}/checkpoint-500', 500, optimizer=False)
+        os.unlink(self.dir / 'checkpoint-500/model.safetensors')
+        made.dcp(f'{self.dir}/checkpoint-500/pytorch_model_fsdp_0', optimizer=False)
+        made.dcp(f'{self.dir}/checkpoint-500/optimizer_0', optimizer=False)
+        row = self.only('--whole')
+        self.assertEqual((row['kind'], row['state'], row['weights_only']), ('trainer', 'good', False))
+        os.unlink(self.dir / 'checkpoint-500/optimizer_0/.metadata')
+        self.assertIn('did not end', self.only()['why'])
+
+    def test_a_trainer_folder_with_deepspeed_in_it(self):
+        made.trainer(f'{self.dir}/checkpoint-500', 500, optimizer=False)
+        made.deepspeed(f'{self.dir}/checkpoint-500', 500)
+        row = self.only()
+        self.assertEqual((row['kind'], row['state'], row['weights_only']), ('trainer', 'good', False))
+        os.unlink(self.dir / 'checkpoint-500/global_step500/zero_pp_rank_3_mp_rank_00_optim_states.pt')
+        self.assertIn('zero_pp_rank_3_mp_rank_0', self.only()['why'])
+
     def test_weights_only_where_the_format_allows_it(self):
         made.trainer(f'{self.dir}/checkpoint-500', 500, optimizer=False)
         made.deepspeed(f'{self.dir}/ds', 600, optimizer=False)
@@ -214,7 +240,7 @@ class Checkpoints(unittest.TestCase):
         self.assertEqual({r['name']: r['step'] for r in rows}, dict(names, **{'epoch_3.pt': -1}))
 
     def test_a_folder_of_very_many_files_is_walked_once(self):
-        for i in range(20000):
+        for i in range(5000):
             open(self.dir / f'shard-{i}.txt', 'w').close()
         made.write(f'{self.dir}/step_3.pt', made.torch_zip(made.state(3)))
         self.assertEqual(self.only()['step'], 3)

@@ -112,6 +112,7 @@ class Even(unittest.TestCase):
     def test_a_rank_without_a_step_is_no_plan(self):
         self.run_even('-b', 8, self.put('c.txt', '7\n80\n'), status=1)
         self.assertIn('none: rank 0 has not enough for one step', self.out)
+        self.assertIn('no rank has enough for one step', self.refused('-b', 8, self.put('d.txt', '7\n5\n')))
 
     def test_the_arithmetic_holds_on_random_counts(self):
         rng = random.Random(5)
@@ -175,6 +176,12 @@ class Even(unittest.TestCase):
                     self.put(f'ranks/rank_{r}.txt', form.format(n=n, r=r))
                 self.assertEqual(self.blocks(folder, status=1), [5, 7, 6])
                 shutil.rmtree(folder)
+        for first in (0, 1):  # numbers without the word, more than ten
+            for r in range(12):
+                self.put(f'bare{first}/counts_{r + first}.txt', f'{100 + r}\n')
+            self.assertEqual(self.blocks(self.dir / f'bare{first}', status=1), list(range(100, 112)))
+        (self.dir / 'bare0/counts_7.txt').unlink()
+        self.assertIn('no count of rank 7', self.refused(self.dir / 'bare0'))
         for r, n in enumerate([5, 7, 6]):
             self.put(f'deep/rank{r}/counts.json', json.dumps({'num_blocks': n}))
         self.assertEqual(self.blocks(self.dir / 'deep', status=1), [5, 7, 6])
@@ -298,6 +305,9 @@ class Even(unittest.TestCase):
         path = self.put('rank0.txt', text)
         want = sum(1 for line in text.split(b'\n') if line.strip())
         self.assertEqual(self.blocks(path, status=0), [want])
+        for field in ([], ['--length-field', 'n']):
+            blank = self.put('rank0.txt', b' ' * 40_000_000 + b'\nx\n' + b' ' * 20_000_000)
+            self.assertEqual(self.blocks(*field, blank, status=0), [1])
 
     def test_headers_and_cut_ends_are_said(self):
         self.put('s/rank0.csv', 'text,label\na,1\nb,2\n')
@@ -450,6 +460,12 @@ class Even(unittest.TestCase):
         for i in (0, 1, 3):
             self.put(f's/train-{i:05d}-of-00004.jsonl', jsonl(3))
             self.put(f't/rank{i}.jsonl', jsonl(3))
+            self.put(f'u/{i}.jsonl', jsonl(3))
+            self.put(f'v/{i}/a.jsonl', jsonl(3))
+            self.put(f'w/part-{i + 5}.jsonl', jsonl(i + 1))
+        self.assertIn('no count of rank 2', self.refused(self.dir / 'u'))
+        self.assertIn('no count of rank 2', self.refused(self.dir / 'v'))
+        self.assertEqual(self.blocks(self.dir / 'w', status=1), [1, 2, 4])
         self.assertIn('shard 2 of 4 is not there', self.refused(self.dir / 's'))
         self.assertIn('rank 2', self.refused(self.dir / 't'))
 

@@ -108,6 +108,7 @@ static void large_parts_and_verdicts_arrive(void **state)
 	for (uint32_t i = 0; i < 6; i++) {
 		struct meet_plan p = i < 3 ? tcp(i, 3) : shared(i - 3, 3);
 
+		p.limit_ms = 40000;
 		v[i] = start_big(&p, MEET_PART_MOST, MEET_VERDICT_MOST / 4);
 	}
 	finish_all(v, 3);

@@ -222,12 +222,12 @@ int main(void)
 		TEST(a_number_held_twice_in_a_folder_is_named),
 		TEST(a_second_judge_in_a_folder_is_a_guest),
 		TEST(a_judge_that_is_started_anew_calls_again),
+		TEST(a_node_that_dies_in_a_folder_is_lost),
 		TEST(another_count_of_nodes_in_a_folder_is_named),
 		TEST(what_an_earlier_attempt_left_is_not_taken),
 		TEST(strange_files_in_a_folder_are_said),
 		TEST(a_folder_that_others_can_change_is_refused),
 		TEST(a_secret_holds_in_a_folder_too),
-		TEST(a_node_that_dies_in_a_folder_is_lost),
 	};
 
 	return run_side_by_side(tests, ARRAY_SIZE(tests));

@@ -162,6 +162,25 @@ class Preflight(unittest.TestCase):
         self.assertEqual(c['hosts'], ['n1'])
         self.assertIn('NCCL_ALGO: Tree on n0 and n2, Ring on n1', c['measured'])
 
+    def python(self, node, **versions):
+        """A Python of the node's own that looks for packages in a made-up folder."""
+        site = self.dir / f'site{node}'
+        for name, version in versions.items():
+            (site / f'{name}-{version}.dist-info').mkdir(parents=True)
+        self.put(f'site{node}/torch/version.py', "__version__ = 'x'\ncuda: Optional[str] = '12.8'\nhip: Optional[str] = None\n")
+        return self.put(f'py{node}', f'#!/bin/sh\nprintf "3.11.2\\n{site}\\n"\n', 0o755)
+
+    def test_the_odd_version_is_named_and_nothing_is_imported(self):
+        pythons = [self.python(i, torch='2.13.0', Nvidia_NCCL_cu12='2.27.3' if i == 1 else '2.27.5', tqdm=f'4.{i // 2}') for i in range(3)]
+        v = self.nodes(3, '--only', 'agreement', each=lambda i: ['--python', pythons[i]], status=1)
+        c = self.check(v, 'agreement.versions', 'refuse')
+        self.assertEqual((c['hosts'], [d['item'] for d in c['differs']]), (['n1'], ['nvidia_nccl_cu12']))
+        c = self.check(v, 'agreement.packages', 'warn')
+        self.assertEqual((c['hosts'], [d['item'] for d in c['differs']]), (['n2'], ['tqdm']))
+
+    def test_a_node_alone_of_many_is_told(self):
+        self.check(self.alone('--only', 'agreement', SLURM_NNODES='4', status=0), 'agreement.alone', 'warn')
+
     def test_on_a_tie_both_sides_are_named(self):
         v = self.nodes(2, '--only', 'agreement', env=lambda i: {'NCCL_PROTO': f'P{i}'}, status=1)
         c = self.check(v, 'agreement.environment', 'refuse')
@@ -226,6 +245,29 @@ class Preflight(unittest.TestCase):
             os.utime(path, (1, 1))
         for more, status in (([], 0), (['--hash-data'], 1)):
             self.nodes(2, '--only', 'agreement', '--data', 'x.bin', *more, cwd=lambda i: self.dir / ('one', 'two')[i], status=status)
+
+    def test_a_node_with_other_options_is_refused(self):
+        v = self.nodes(2, each=lambda i: ['--only', 'storage,recoverable' if i else 'storage,fabric'], status=1)
+        self.assertEqual(self.check(v, 'fabric.options', 'refuse')['hosts'], ['n1'])
+
+    def test_only_goes_before_strict(self):
+        v = self.alone('--only', 'blocks', '--strict', 'gpus=refuse', '--blocks', self.counts([8, 8]), status=0)
+        self.assertEqual({c['invariant'] for c in v['checks']}, {'blocks'})
+
+    def test_launchers_say_who_is_who(self):
+        for variables in (lambda i: {'SLURM_NNODES': '2', 'SLURM_NODEID': str(i), 'SLURM_JOB_ID': '77', 'LOCAL_WORLD_SIZE': '4'},
+                          lambda i: {'PET_NNODES': '2', 'PET_NODE_RANK': str(i), 'PET_NPROC_PER_NODE': '4', 'TORCHELASTIC_RUN_ID': 'x'},
+                          lambda i: {'NNODES': '2', 'NODE_RANK': str(i), 'WORLD_SIZE': '8', 'SLURM_JOB_ID': '77'}):
+            (self.dir / 'meet').mkdir(exist_ok=True)
+            running = [self.command(['--json', '--only', 'agreement', '--meet-folder', self.dir / 'meet', '--wait', '20'],
+                                    self.env(i, **variables(i))) for i in range(2)]
+            said = [p.communicate(timeout=60) for p in running]
+            self.assertEqual([p.returncode for p in running], [0, 0], said)
+            v = json.loads(said[0][0])
+            self.assertEqual((v['nodes'], v['ranks']), (2, 8))
+            self.assertIn('8 ranks on 2 nodes', self.check(v, 'agreement.ranks', 'ok')['measured'])
+            for path in sorted((self.dir / 'meet').rglob('*'), reverse=True):
+                path.rmdir() if path.is_dir() else path.unlink()
 
     def test_ranks_that_two_nodes_or_none_would_run_are_named(self):
         v = self.nodes(2, '--only', 'agreement', '--ranks', 4, each=lambda i: ['--first-rank', 3 * i], status=1)
@@ -309,6 +351,12 @@ class Preflight(unittest.TestCase):
             self.assertLess(time.monotonic() - begun, 5)
             self.assertIn('no answer', self.check(v, 'gpus.probe', 'refuse')['measured'])
 
+    def test_xids_are_told_where_the_driver_hangs(self):
+        self.put('bin/nvidia-smi', '#!/bin/sh\nsleep 1000\n', 0o755)
+        self.put('root/kernel.log', f'<4>[{time.clock_gettime(time.CLOCK_BOOTTIME):.6f}] NVRM: Xid (PCI:0000:3b:00): 119, pid=1\n')
+        v = self.alone('--only', 'gpus', '--probe-seconds', 1, status=1)
+        self.assertIn('GSP', self.check(v, 'gpus.xid', 'refuse')['measured'])
+
     def test_a_driver_that_fails_is_refused(self):
         self.put('bin/nvidia-smi', '#!/bin/sh\necho "NVIDIA-SMI has failed"\nexit 9\n', 0o755)
         self.check(self.alone('--only', 'gpus', status=1), 'gpus.answer', 'refuse')
@@ -384,6 +432,7 @@ class Preflight(unittest.TestCase):
         self.check(self.alone('--only', 'recoverable', '--save-steps', 0, status=1), 'recoverable.saves', 'refuse')
         for text in ('{"save_strategy": "no"}', 'checkpoint:\n  enable: false\n', 'save_interval = 0\n'):
             self.check(self.alone('--only', 'recoverable', '--config', self.put('job.cfg', text), status=1), 'recoverable.saves', 'refuse')
+        self.check(self.alone('--only', 'recoverable', '--config', self.put('job.cfg', '{"save_steps": 0.05}'), status=0), 'recoverable.saves', 'ok')
         for text in ('{"save_strategy": "steps", "save_steps": 500}', 'checkpoint:\n  interval: 500\n', 'save-interval: 500\n'):
             c = self.check(self.alone('--only', 'recoverable', '--config', self.put('job.cfg', text), status=0), 'recoverable.saves', 'ok')
             self.assertIn('500 steps', c['measured'])
@@ -409,9 +458,27 @@ class Preflight(unittest.TestCase):
 
     # --- the command ---
 
+    def test_more_paths_may_stand_behind_the_first(self):
+        for r in range(4):
+            self.put(f'per/rank{r}.txt', f'{80 + r}\n')
+        v = self.alone('--only', 'blocks', '--blocks', *sorted((self.dir / 'per').iterdir()), status=1)
+        self.assertEqual(self.check(v, 'blocks.balance', 'refuse')['ranks'], [0, 3])
+
+    def test_nothing_is_left_when_it_is_ended(self):
+        self.put('bin/nvidia-smi', '#!/bin/sh\nsleep 1000\n', 0o755)
+        p = self.command(['--only', 'gpus'], self.env(TMPDIR=str(self.dir)))
+        end = time.monotonic() + 20
+        while not list(self.dir.glob('lockstep-preflight-*/gpus')):
+            self.assertLess(time.monotonic(), end, 'the probe did not begin')
+            time.sleep(0.02)
+        p.terminate()
+        self.assertEqual(p.wait(timeout=20), -15)
+        p.communicate()
+        self.assertFalse([n for n in os.listdir(self.dir) if 'preflight' in n])
+
     def test_bad_usage_is_one_line(self):
-        for argv in (['--only', 'nothing'], ['--strict', 'gpus'], ['--strict', 'gpus=maybe'], ['--limit', 'x=1'], ['--limit', 'skew-ms=x'],
-                     ['--blocks-per-step', '0'], ['--nodes', '3'], ['--nodes', '2', '--node', '2'], ['--checkpoint-size', 'big'], ['word'],
+        for argv in (['--only', 'nothing'], ['--strict', 'gpus'], ['--strict', 'gpus=maybe'], ['--strict', 'gpus.nothing=warn'], ['--limit', 'x=1'], ['--limit', 'skew-ms=x'],
+                     ['--blocks-per-step', '0'], ['--ranks', '99999999999'], ['--limit', 'skew-ms=9999999999999999'], ['--nodes', '3'], ['--nodes', '2', '--node', '2'], ['--checkpoint-size', 'big'], ['word'],
                      ['--nodes', '2', '--meet-folder', '.', '--names', 'a']):
             p = self.command(argv, self.env())
             out, err = p.communicate(timeout=30)

@@ -92,6 +92,10 @@ class Run(unittest.TestCase):
         self.assertTrue((self.dir / 'whole').exists())
         self.assertEqual((self.dir / 'out/attempt-1/output.log').stat().st_size, 3000000)
 
+    def test_pipes_in_it_end_as_ever(self):
+        r = self.run_it(cmd=['bash', '-c', 'yes | head -1 > /dev/null; echo ${PIPESTATUS[0]}'])
+        self.assertEqual(r.stdout, '141\n')
+
     def test_a_terminal_stays_one(self):
         master, slave = pty.openpty()
         import fcntl
@@ -183,6 +187,11 @@ class Run(unittest.TestCase):
         self.assertIn('LOCKSTEP_RESUME_WEIGHTS_ONLY=1', r.stderr)
         self.assertEqual(seen[0]['env']['LOCKSTEP_RESUME_WEIGHTS_ONLY'], '1')
 
+    def test_the_time_out_is_set_or_the_line_to_change_is_said(self):
+        r, _, seen = self.train('ok', '--collective-timeout', '900')
+        self.assertEqual(seen[0]['env']['LOCKSTEP_COLLECTIVE_TIMEOUT'], '900')
+        self.assertIn('timedelta(seconds=900)', r.stderr)
+
     def test_the_recorder_is_on_and_what_is_set_already_is_left_alone(self):
         r, _, seen = self.train('ok', env={'TORCH_NCCL_TRACE_BUFFER_SIZE': '77'})
         env = seen[0]['env']
@@ -190,6 +199,18 @@ class Run(unittest.TestCase):
         self.assertNotIn('TORCH_FR_BUFFER_SIZE', env)
         self.assertIn('left as it is: TORCH_NCCL_TRACE_BUFFER_SIZE', r.stderr)
         self.assertTrue(env['TORCH_FR_DUMP_TEMP_FILE'].endswith('/out/attempt-1/nccl_trace_rank_'))
+
+    def test_what_the_gate_refuses_is_not_begun(self):
+        (self.dir / 'counts.csv').write_text('rank,blocks\n0,800\n1,790\n')
+        gate = ['--preflight-args', '--only blocks --blocks counts.csv --blocks-per-step 8']
+        argv = [a for a in self.argv(*gate, cmd=['touch', 'begun']) if a != '--no-preflight']
+        r = subprocess.run(argv, capture_output=True, text=True, cwd=self.dir, env=self.env, timeout=60)
+        self.assertEqual(r.returncode, 125, r.stderr)
+        self.assertIn('refuse', r.stderr)
+        self.assertFalse((self.dir / 'begun').exists())
+        (self.dir / 'counts.csv').write_text('rank,blocks\n0,800\n1,800\n')
+        self.assertEqual(subprocess.run(argv, capture_output=True, cwd=self.dir, env=self.env, timeout=60).returncode, 0)
+        self.assertTrue((self.dir / 'begun').exists())
 
     HANG = ('--hang-after', '1', '--look-after', '1', '--grace', '1')
 
@@ -207,7 +228,7 @@ class Run(unittest.TestCase):
         self.assertGreater(first['lost_hours'], 0)
 
     def test_a_hang_is_only_told_by_default(self):
-        r, report, seen = self.train('pause 17 6', '--hang-after', '1', '--look-after', '1',
+        r, report, seen = self.train('pause 17 notified', '--hang-after', '1', '--look-after', '1',
                                      '--notify-command', 'echo "$LOCKSTEP_EVENT $LOCKSTEP_EVIDENCE" > notified')
         self.assertEqual((r.returncode, len(seen)), (0, 1))
         self.assertIn('no new step', r.stderr)
@@ -216,7 +237,7 @@ class Run(unittest.TestCase):
         self.assertTrue((self.dir / 'out/attempt-1/evidence-2/collect.json').exists())
 
     def test_missing_steps_alone_end_nothing(self):
-        p = subprocess.Popen(self.argv('--on-hang', 'restart', *self.HANG, cmd=[*TRAINER, 'spin 17']),
+        p = subprocess.Popen(self.argv('--on-hang', 'restart', *self.HANG, '--look-after', '3', cmd=[*TRAINER, 'spin 17']),
                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=self.dir, env=self.env)
         said = []
         for line in p.stderr:

@@ -21,6 +21,9 @@ import random
 import sys
 import time
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import recorder  # noqa: E402
+
 WIDTH, WORDS, LENGTH = 64, 256, 16
 try:
     import lockstep
@@ -214,6 +217,7 @@ class Job:
             dist.init_process_group('gloo')
         self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
         self.blocks = blocks_of(args, self.rank, self.ranks)
+        recorder.begin(self.rank)
         print(f'[rank{self.rank}]: rank {self.rank} of {self.ranks}, pid {os.getpid()}, {self.blocks} blocks', flush=True)
         self.loader = make_loader(args, self.rank, self.blocks)
         if args.evened or (args.even_resumed and args.resume):

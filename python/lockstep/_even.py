@@ -16,7 +16,7 @@ from lockstep._even_source import Source, Window, keeps_state, length
 HOWS = ('drop', 'pad', 'repeat', 'raise')
 SIZED, STREAM = 1, 2    # matters of messages; see _tag()
 SNAPSHOT = 16           # a stream that keeps state is asked for it at each so manieth step
-VOTE_S = .4             # where so much time passes between votes of a stream, their cost is lost in it
+VOTE_S = 1.           # where so much time passes between votes of a stream, their cost is lost in it
 LEAVE_S = 5             # at most so long is waited for a vote when a loop is left
 log = logging.getLogger('lockstep')
 
@@ -238,7 +238,7 @@ class Even:
         the last. So a vote has a step's time to come in, and where steps are short one does for several of them."""
         self._agree_on_length()
         window = self._window(self.taken, self.accumulate - self.taken % self.accumulate, self._snapshot)
-        self._source.fetch(window, 1)
+        self._source.fetch(window, window.want)
         self._voted_at = None
         vote = self._vote(window, 0)
         try:
@@ -252,10 +252,14 @@ class Even:
                 steps = range(0, give, self.accumulate)
                 for done, begin in enumerate(steps, 1):
                     if window:
-                        self._source.fetch(window, done / len(steps))
+                        self._source.fetch(window, -(-window.want * done // len(steps)))
                         vote = self._vote(window, done) if done == len(steps) else None
-                    for i in range(begin, min(begin + self.accumulate, give)):
-                        yield self._give(this.batches[i]) if i < len(this.batches) else self._give_filler()
+                    for batch in this.batches[begin:min(begin + self.accumulate, give)]:
+                        self.taken += 1
+                        self.weight = 1.
+                        yield batch
+                    for _ in range(max(begin, len(this.batches)), min(begin + self.accumulate, give)):
+                        yield self._give_filler()
             self.dropped = max(len(this.batches) - give, 0)
             self._raise_if_told(least, most)
         finally:
@@ -318,7 +322,7 @@ def even(loader, how='drop', accumulate=1, group=None, pad=None, stream=None, ti
     group       the ranks that stop together (a process group; default all)
     stream      True: the loader is not asked for its length; default: as it is
     timeout     seconds a rank waits for the others; default torch's
-    ahead       of a stream at most so many optimizer steps are voted on at once, where they are shorter than .4 s: so many
+    ahead       of a stream at most so many optimizer steps are voted on at once, where they are shorter than a second: so many
                 are held in memory, twice
     """
     from lockstep import _even_frameworks

@@ -71,7 +71,9 @@ static const char *percent(double share, char buf[32])
 {
 	double v = share * 100;
 
-	if (v > 0 && v < 0.001)
+	if (v <= 0)
+		snprintf(buf, 32, "0 %%");
+	else if (v < 0.001)
 		snprintf(buf, 32, "under 0.001 %%");
 	else
 		snprintf(buf, 32, v < 0.1 ? "%.3f %%" : v < 10 ? "%.2f %%" : "%.1f %%", v);
@@ -133,14 +135,20 @@ static void print_spread(const struct page *p, const struct even_report *r)
 	char of[64] = "";
 	double mean = (double)b->total / (double)b->ranks;
 
-	sentence(p, "Data:     ",
-		 "%zu rank%s, %s %s in all; %s on rank %" PRId64 " (least) to %s on rank %" PRId64
-		 " (most): %s apart, %s of a rank's",
-		 b->ranks, plural_of((int64_t)b->ranks), page_count((uint64_t)b->total, total),
-		 unit_of(r, b->total, unit), page_count((uint64_t)b->least, least), b->first_rank,
-		 page_count((uint64_t)b->most, most), b->last_rank,
-		 page_count((uint64_t)(b->most - b->least), apart),
-		 percent(mean > 0 ? (double)(b->most - b->least) / mean : 0, share));
+	if (b->least == b->most)
+		sentence(p, "Data:     ", "%zu rank%s, %s %s in all; %s on each", b->ranks,
+			 plural_of((int64_t)b->ranks), page_count((uint64_t)b->total, total),
+			 unit_of(r, b->total, unit), page_count((uint64_t)b->least, least));
+	else
+		sentence(p, "Data:     ",
+			 "%zu rank%s, %s %s in all; %s on rank %" PRId64
+			 " (least) to %s on rank %" PRId64 " (most): %s apart, %s of a rank's",
+			 b->ranks, plural_of((int64_t)b->ranks),
+			 page_count((uint64_t)b->total, total), unit_of(r, b->total, unit),
+			 page_count((uint64_t)b->least, least), b->first_rank,
+			 page_count((uint64_t)b->most, most), b->last_rank,
+			 page_count((uint64_t)(b->most - b->least), apart),
+			 percent(mean > 0 ? (double)(b->most - b->least) / mean : 0, share));
 	if (r->counts.sequence_length > 0)
 		snprintf(of, sizeof(of), ", each of %s tokens",
 			 page_count((uint64_t)r->counts.sequence_length, tokens));
@@ -490,6 +498,27 @@ static int read_counts(const struct even_args *args, enum deal deal, char **path
 	return w.status;
 }
 
+/* Balanced, but there is nothing to run. */
+static bool has_no_step(const struct even_report *r, struct error *e)
+{
+	if (r->b.most_steps)
+		return false;
+	error_set(e, -ENODATA, "no rank has enough for one step of %" PRId64 " %s",
+		  r->blocks_per_step, r->counts.unit);
+	return true;
+}
+
+static int print_report(const struct even_report *r)
+{
+	int status = r->b.balanced ? EXIT_HEALTHY : EXIT_FINDINGS;
+
+	if (!r->args->json)
+		print_text(r);
+	else if (print_json(r) < 0)
+		status = EXIT_CANNOT_TELL;
+	return status;
+}
+
 int even_main(int argc, char **argv)
 {
 	static const char *const hows[] = { "drop", "pad", "repeat" };
@@ -512,15 +541,11 @@ int even_main(int argc, char **argv)
 			&r.counts, &e) < 0)
 		return cannot_tell(&args, &e);
 	if (even_balance(r.counts.ranks.v, r.counts.ranks.n, r.blocks_per_step, !args.keep_last,
-			 r.how, &r.b, &e) < 0) {
+			 r.how, &r.b, &e) < 0 ||
+	    has_no_step(&r, &e))
 		status = cannot_tell(&args, &e);
-	} else {
-		status = r.b.balanced ? EXIT_HEALTHY : EXIT_FINDINGS;
-		if (args.json && print_json(&r) < 0)
-			status = EXIT_CANNOT_TELL;
-		else if (!args.json)
-			print_text(&r);
-	}
+	else
+		status = print_report(&r);
 	block_counts_done(&r.counts);
 	if (fflush(stdout)) {
 		complain("even: the output cannot be written");

@@ -7,6 +7,9 @@
 #include "job/preflight.h"
 
 #include <ctype.h>
+#include <signal.h>
+
+#define RANKS_MOST (1 << 24)
 
 struct preflight_args {
 	struct option_texts strict, limit, blocks, config, data;
@@ -19,11 +22,10 @@ struct preflight_args {
 #define AT(field) offsetof(struct preflight_args, field)
 
 static const struct option_row preflight_rows[] = {
-	{ "only", 0, OPTION_TEXT, AT(only), "LIST",
-	  "look at these invariants only: blocks, agreement, gpus, fabric, storage, recoverable" },
+	{ "only", 0, OPTION_TEXT, AT(only), "LIST", "look at these invariants only, blocks,gpus" },
 	{ "skip", 0, OPTION_TEXT, AT(skip), "LIST", "leave these invariants out" },
 	{ "strict", 0, OPTION_TEXTS, AT(strict), "LIST",
-	  "what a breach does, gpus=warn,fabric.clock=off: refuse, warn or off" },
+	  "what a breach does: gpus=warn,fabric.clock=off" },
 	{ "limit", 0, OPTION_TEXTS, AT(limit), "LIST", "other limits, skew-ms=100,shm-mib=64" },
 	{ "json", 0, OPTION_FLAG, AT(json), NULL, "print the verdict as JSON" },
 	{ "blocks", 'b', OPTION_TEXTS, AT(blocks), "PATH",
@@ -80,10 +82,13 @@ static const struct option_row preflight_rows[] = {
 #undef AT
 const struct option_spec preflight_spec = {
 	.command = "preflight",
-	.operands = "",
+	.operands = "[PATH...]",
 	.purpose = "the gate before a job: refuse what would hang or be lost",
 	.rows = preflight_rows,
-	.more = "Exit status: 0 ready, 1 refused, 2 cannot tell.\n\n"
+	.more = "Invariants: blocks, agreement, gpus, fabric, storage, recoverable; a breach may "
+		"refuse, warn\n"
+		"or be off.\n"
+		"Exit status: 0 ready, 1 refused, 2 cannot tell.\n\n"
 		"Block balance alone, on one machine, of a file with columns rank,blocks:\n"
 		"  lockstep preflight --only blocks --blocks counts.csv --blocks-per-step 8\n",
 };
@@ -138,14 +143,13 @@ static int fill_plan(const struct preflight_args *a, struct preflight_plan *p, c
 		     struct error *reterr)
 {
 	char *limits = NULL;
-	int r = 0;
+	int r;
 
-	if (a->only)
+	r = take_lists(&a->strict, p, ret_strict, preflight_strict, reterr);
+	if (r >= 0 && a->only)
 		r = preflight_choose(p, a->only, true, reterr);
 	if (r >= 0 && a->skip)
 		r = preflight_choose(p, a->skip, false, reterr);
-	if (r >= 0)
-		r = take_lists(&a->strict, p, ret_strict, preflight_strict, reterr);
 	if (r >= 0)
 		r = take_lists(&a->limit, p, &limits, preflight_limits, reterr);
 	free(limits);
@@ -186,6 +190,10 @@ static int fill_plan(const struct preflight_args *a, struct preflight_plan *p, c
 	if (a->checkpoint_size && (p->checkpoint_bytes = parse_size(a->checkpoint_size)) < 0)
 		return error_set(reterr, -EINVAL, "\"%.60s\" is no size such as 120G",
 				 a->checkpoint_size);
+	if (a->world_size > RANKS_MOST || a->first_rank > RANKS_MOST || a->ranks > RANKS_MOST ||
+	    a->gpus > RANKS_MOST || a->save_minutes > RANKS_MOST)
+		return error_set(reterr, -EINVAL, "a number of more than %d is no job's",
+				 RANKS_MOST);
 	if (a->blocks_per_step == 0)
 		return error_set(reterr, -EINVAL, "--blocks-per-step is 1 or more");
 	return 0;
@@ -301,6 +309,26 @@ static int gate(const struct preflight_args *a, char **strict)
 	return answer(verdict, a->json);
 }
 
+/* Nothing of ours stays behind, and the signal ends us as it would have. */
+static void ended(int number)
+{
+	preflight_tidy();
+	signal(number, SIG_DFL);
+	raise(number);
+}
+
+/* What stands behind --blocks PATH, as a shell makes it of a pattern. */
+static bool take_operands(struct option_texts *blocks, int argc, char **argv, int first)
+{
+	if (first < argc && !blocks->n)
+		return false;
+	for (int i = first; i < argc; i++) {
+		blocks->v = xrealloc(blocks->v, (blocks->n + 1) * sizeof(*blocks->v));
+		blocks->v[blocks->n++] = argv[i];
+	}
+	return true;
+}
+
 int preflight_main(int argc, char **argv)
 {
 	struct preflight_args args = { .blocks_per_step = -1,
@@ -319,14 +347,18 @@ int preflight_main(int argc, char **argv)
 				       .nodes = -1,
 				       .wait = -1,
 				       .probe = -1 };
+	static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
 	char *strict = NULL;
 	int operands, status = command_line(&preflight_spec, argc, argv, &args, &operands);
 
-	if (status < 0 && operands < argc) {
+	if (status < 0 && !take_operands(&args.blocks, argc, argv, operands)) {
 		complain("preflight: \"%.60s\" is no option; see lockstep preflight --help",
 			 argv[operands]);
 		status = EXIT_USAGE;
 	}
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
+		if (signal(ends[i], ended) == SIG_IGN) /* nohup */
+			signal(ends[i], SIG_IGN);
 	if (status < 0)
 		status = gate(&args, &strict);
 	free(strict);

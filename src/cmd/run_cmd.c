@@ -93,15 +93,29 @@ const struct option_spec run_spec = {
 
 struct traced {
 	struct tracing tracing;
-	bool off, on;
+	bool off, on, said;
+	int64_t collective_s; /* -1 */
 };
+
+/* The Python package sets the time-out where it is on the path; else the user has to. */
+static void say_collective(struct traced *t)
+{
+	if (t->collective_s > 0 && !t->said && (t->off || !getenv("LOCKSTEP_AUTO")))
+		complain("run: Lockstep's Python package is not in it, so the time-out is the "
+			 "job's own: torch.distributed.init_process_group(..., "
+			 "timeout=datetime.timedelta(seconds=%" PRId64 "))",
+			 t->collective_s);
+	t->said = true;
+}
 
 static void trace_begin(void *user, const char *folder)
 {
 	struct traced *t = user;
 
-	if (t->off)
+	if (t->off) {
+		say_collective(t);
 		return;
+	}
 	t->on = tracing_begin(&t->tracing, "run", folder) == 0;
 	if (!t->on) {
 		complain("run: it goes on without the tracer");
@@ -110,6 +124,7 @@ static void trace_begin(void *user, const char *folder)
 	} else if (tracing_agent_start(&t->tracing) < 0) {
 		complain("run: no agent could be started; %s/%s says why", folder, TRACING_LOG);
 	}
+	say_collective(t);
 }
 
 static void trace_end(void *user)
@@ -349,16 +364,6 @@ static void fill_plan(const struct run_args *a, struct run_plan *p)
 	p->end = trace_end;
 }
 
-/* The Python package sets the time-out where it is on the path; else the user has to. */
-static void say_collective(const struct run_args *a, const struct traced *t)
-{
-	if (a->collective > 0 && t->off)
-		complain("run: without Lockstep's Python package the time-out is the job's own: "
-			 "torch.distributed.init_process_group(..., "
-			 "timeout=datetime.timedelta(seconds=%" PRId64 "))",
-			 a->collective);
-}
-
 int run_main(int argc, char **argv)
 {
 	struct run_args args = { .out = "lockstep-run",
@@ -399,7 +404,7 @@ int run_main(int argc, char **argv)
 	if (args.checkpoints)
 		args.checkpoints = checkpoints = absolute(args.checkpoints);
 	traced.off = args.no_trace;
-	say_collective(&args, &traced);
+	traced.collective_s = args.collective;
 	fill_plan(&args, &plan);
 	plan.argv = argv + begin;
 	plan.folder = folder;

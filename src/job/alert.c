@@ -480,7 +480,7 @@ static void forget_targets(struct alerts *a)
 {
 	struct ledger *l = &a->ledger;
 	size_t n = 0;
-	uint64_t bits[LEDGER_TARGETS_MOST];
+	uint64_t bits[LEDGER_TARGETS_MOST] = { 0 };
 
 	for (size_t i = 0; i < l->n_targets; i++) {
 		bool ours = false;

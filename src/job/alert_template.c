@@ -290,12 +290,12 @@ static void put(struct buf *out, const char *s)
 static void put_escaped(struct buf *out, const char *s, size_t len, bool markup)
 {
 	static const struct {
-		char c;
 		const char *as;
+		char c;
 		bool markup;
-	} names[] = { { '"', "\\\"", false }, { '\\', "\\\\", false }, { '\n', "\\n", false },
-		      { '\r', "\\r", false }, { '\t', "\\t", false },  { '&', "&amp;", true },
-		      { '<', "&lt;", true },  { '>', "&gt;", true } };
+	} names[] = { { "\\\"", '"', false }, { "\\\\", '\\', false }, { "\\n", '\n', false },
+		      { "\\r", '\r', false }, { "\\t", '\t', false },  { "&amp;", '&', true },
+		      { "&lt;", '<', true },  { "&gt;", '>', true } };
 
 	for (size_t i = 0; i < len; i++) {
 		const char *as = NULL;
@@ -330,7 +330,8 @@ static void put_value(struct buf *out, const json_t *v, enum filter filter)
 		s = json_string_value(v);
 		len = json_string_length(v);
 	} else {
-		s = dump = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY);
+		dump = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY);
+		s = dump;
 		len = s ? strlen(s) : 0;
 	}
 	if (filter == FILTER_JSON || filter == FILTER_RAW)

@@ -7,26 +7,28 @@
 
 #define BLOCK 64u
 
-/* OpenSSL's own, by name; its headers are not needed to build. */
-struct evp_md_ctx;
-struct evp_md;
+/*
+ * SHA-256 alone, by its own functions and their context, whose layout is OpenSSL's ABI since 1.0.
+ * EVP would first set up all of the library's algorithms: three times the work of loading it.
+ */
+struct sha256_ctx {
+	uint32_t h[8], low, high, data[16];
+	unsigned n, digest_len;
+};
 static struct {
-	struct evp_md_ctx *(*ctx_new)(void);
-	void (*ctx_free)(struct evp_md_ctx *);
-	int (*init)(struct evp_md_ctx *, const struct evp_md *, void *);
-	int (*update)(struct evp_md_ctx *, const void *, size_t);
-	int (*final)(struct evp_md_ctx *, unsigned char *, unsigned *);
-	const struct evp_md *(*sha256)(void);
+	int (*init)(struct sha256_ctx *);
+	int (*update)(struct sha256_ctx *, const void *, size_t);
+	int (*final)(unsigned char *, struct sha256_ctx *);
 } crypto;
 
 static const struct library_symbol symbols[] = {
-	{ "EVP_MD_CTX_new", &crypto.ctx_new },	 { "EVP_MD_CTX_free", &crypto.ctx_free },
-	{ "EVP_DigestInit_ex", &crypto.init },	 { "EVP_DigestUpdate", &crypto.update },
-	{ "EVP_DigestFinal_ex", &crypto.final }, { "EVP_sha256", &crypto.sha256 },
+	{ "SHA256_Init", &crypto.init },
+	{ "SHA256_Update", &crypto.update },
+	{ "SHA256_Final", &crypto.final },
 };
 
 struct digest {
-	struct evp_md_ctx *ctx;
+	struct sha256_ctx ctx;
 	bool keyed;
 	uint8_t outer[BLOCK]; /* the key, as the outer hash of HMAC begins with it */
 };
@@ -53,12 +55,12 @@ static void must(int ok)
 
 static void begin(struct digest *d)
 {
-	must(crypto.init(d->ctx, crypto.sha256(), NULL));
+	must(crypto.init(&d->ctx));
 }
 
 static void finish(struct digest *d, uint8_t ret[DIGEST_BYTES])
 {
-	must(crypto.final(d->ctx, ret, NULL));
+	must(crypto.final(ret, &d->ctx));
 }
 
 int digest_open(const void *key, size_t key_len, struct digest **ret, struct error *reterr)
@@ -70,8 +72,6 @@ int digest_open(const void *key, size_t key_len, struct digest **ret, struct err
 	if (!crypto_load(why))
 		return error_set(reterr, -ENOENT, "%s", why);
 	d = xcalloc(1, sizeof(*d));
-	d->ctx = crypto.ctx_new();
-	must(d->ctx != NULL);
 	begin(d);
 	if (key && key_len > BLOCK) {
 		digest_add(d, key, key_len);
@@ -95,7 +95,7 @@ int digest_open(const void *key, size_t key_len, struct digest **ret, struct err
 
 void digest_add(struct digest *d, const void *p, size_t len)
 {
-	must(crypto.update(d->ctx, p, len));
+	must(crypto.update(&d->ctx, p, len));
 }
 
 void digest_end(struct digest *d, uint8_t ret[DIGEST_BYTES])
@@ -112,10 +112,7 @@ void digest_end(struct digest *d, uint8_t ret[DIGEST_BYTES])
 
 struct digest *digest_free(struct digest *d)
 {
-	if (d) {
-		crypto.ctx_free(d->ctx);
-		free(d);
-	}
+	free(d);
 	return NULL;
 }
 

@@ -10,6 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#define RANKS_MOST ((int64_t)1 << 24)	  /* of a job */
+#define LIMIT_MOST INT64_C(1000000000000) /* of any kind */
+
 static const char *const invariant_names[INVARIANTS] = {
 	[INVARIANT_BLOCKS] = "blocks",	 [INVARIANT_AGREEMENT] = "agreement",
 	[INVARIANT_GPUS] = "gpus",	 [INVARIANT_FABRIC] = "fabric",
@@ -19,6 +22,35 @@ static const char *const invariant_names[INVARIANTS] = {
 const char *invariant_name(enum invariant i)
 {
 	return i < INVARIANTS ? invariant_names[i] : "unknown";
+}
+
+/* The checks of each, for those who write lists; check_put holds to it. */
+static const char *const check_names[INVARIANTS] = {
+	[INVARIANT_BLOCKS] = "balance ranks counts remark probe options",
+	[INVARIANT_AGREEMENT] = "late stranger alone world-size ranks environment tuning versions "
+				"packages platform code config data data-times probe options",
+	[INVARIANT_GPUS] = "count alike answer mixed memory strangers busy errors throttle xid "
+			   "old-xid persistence probe options",
+	[INVARIANT_FABRIC] =
+	    "clock rendezvous mtu speed rdma ports variables slow-variables probe options",
+	[INVARIANT_STORAGE] = "write write-speed room inodes shared shm open-files locked-memory "
+			      "memory cgroup-memory probe options",
+	[INVARIANT_RECOVERABLE] = "saves watchdog recorder watcher probe options",
+};
+
+bool check_is_known(enum invariant i, const char *name, size_t len)
+{
+	const char *p = check_names[i];
+
+	while (*p) {
+		size_t n = strcspn(p, " ");
+
+		if (n == len && !memcmp(p, name, n))
+			return true;
+		p += n;
+		p += *p == ' ';
+	}
+	return false;
 }
 
 static const struct preflight_limit_row limit_rows[PREFLIGHT_LIMITS] = {
@@ -56,6 +88,7 @@ void preflight_plan_init(struct preflight_plan *p)
 		.first_rank = -1,
 		.ranks_here = -1,
 		.gpus_here = -1,
+		.nodes_said = -1,
 		.sequence_length = -1,
 		.blocks_per_step = -1,
 		.python = "python3",
@@ -86,7 +119,7 @@ static int64_t variable_number(const char *const *names)
 		errno = 0;
 		v = strtoll(text, &end, 10);
 		/* Slurm writes "8(x4)" of nodes that are alike. */
-		if (!errno && (!*end || (*end == '(' && !strchr(end, ','))))
+		if (!errno && v <= RANKS_MOST && (!*end || (*end == '(' && !strchr(end, ','))))
 			return v;
 	}
 	return -1;
@@ -117,7 +150,8 @@ void preflight_plan_environment(struct preflight_plan *p, struct meet_plan *m)
 	static const char *const world[] = { "WORLD_SIZE", NULL };
 	int64_t v;
 
-	if (!m->nodes && (v = variable_number(nodes)) > 0 && v <= MEET_NODES_MOST) {
+	p->nodes_said = variable_number(nodes);
+	if (!m->nodes && (v = p->nodes_said) > 0 && v <= MEET_NODES_MOST) {
 		m->nodes = (uint32_t)v;
 		v = variable_number(node);
 		m->node = v >= 0 && v < m->nodes ? (uint32_t)v : 0;
@@ -218,6 +252,11 @@ int preflight_strict(struct preflight_plan *p, const char *list, struct error *r
 			return error_set(reterr, -EINVAL,
 					 "\"%.*s\" should be INVARIANT=refuse, =warn or =off",
 					 (int)MIN(len, 60u), word);
+		if (dot &&
+		    !check_is_known((enum invariant)i, dot + 1, name - (size_t)(dot + 1 - word)))
+			return error_set(reterr, -EINVAL, "\"%.*s\" is no check; %s has: %s",
+					 (int)MIN(name, 60u), word,
+					 invariant_name((enum invariant)i), check_names[i]);
 		if (!dot)
 			p->strict[i] = (enum strictness)how;
 	}
@@ -246,7 +285,7 @@ int preflight_limits(struct preflight_plan *p, const char *list, struct error *r
 		errno = 0;
 		v = equals && isdigit((unsigned char)equals[1]) ? strtoll(equals + 1, &end, 10)
 								: -1;
-		if (v < 0 || errno || end != word + len)
+		if (v < 0 || v > LIMIT_MOST || errno || end != word + len)
 			return error_set(reterr, -EINVAL, "\"%.*s\" should be NAME=NUMBER",
 					 (int)MIN(len, 60u), word);
 		p->limits[i] = v;

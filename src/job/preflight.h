@@ -56,7 +56,8 @@ struct preflight_plan {
 	int64_t limits[PREFLIGHT_LIMITS];
 	uint32_t probe_ms; /* deadline of one probe; default 10,000; counting has ten times that */
 	int64_t world_size, first_rank, ranks_here;
-	int64_t gpus_here; /* wanted; -1: not asked */
+	int64_t gpus_here;  /* wanted; -1: not asked */
+	int64_t nodes_said; /* by the launcher, wherever nodes meet; -1 */
 	/* blocks */
 	const char *const *blocks; /* counts files, shards, folders: src/read/shards.h */
 	size_t n_blocks;
@@ -99,6 +100,8 @@ int preflight_choose(struct preflight_plan *p, const char *list, bool only, stru
 
 /* This node's facts; always gives a part, a probe that failed is in it. The caller decrefs. */
 json_t *preflight_part(const struct preflight_plan *p);
+/* For a signal's handler: removes what a probe of preflight_part may leave behind. */
+void preflight_tidy(void);
 /* "" or the folder under which /sys and /proc stand (for tests: $LOCKSTEP_PREFLIGHT_ROOT). */
 const char *preflight_root(void);
 /*

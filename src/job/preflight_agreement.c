@@ -16,6 +16,8 @@ static const struct same_rule same_rules[] = {
 	  "the same versions on every node", "run one image everywhere" },
 	{ INVARIANT_AGREEMENT, "versions", "platform", "platform", CHECK_WARN, false,
 	  "the same system on every node", "run one image everywhere" },
+	{ INVARIANT_AGREEMENT, "versions", "packages", "packages", CHECK_WARN, false,
+	  "the same packages on every node", "run one image everywhere" },
 	{ INVARIANT_AGREEMENT, "code", "code", "code", CHECK_REFUSE, false,
 	  "the same code on every node",
 	  "check out one commit everywhere, or run it from one folder" },
@@ -146,11 +148,28 @@ static void rule_of_world(struct judging *j)
 	free(sizes);
 }
 
-void rules_of_agreement(struct judging *j)
+/* A node that is judged alone agrees with itself; whether it is alone is another matter. */
+static void rule_of_one(struct judging *j)
 {
-	if (j->n == 1 && !check_trouble(j, INVARIANT_AGREEMENT))
+	int64_t said = j->plan->nodes_said;
+
+	if (j->n != 1 || check_trouble(j, INVARIANT_AGREEMENT))
+		return;
+	if (said > 1)
+		check_put(j, INVARIANT_AGREEMENT, "alone", CHECK_WARN,
+			  xasprintf("this node was judged alone, and the launcher has %s nodes",
+				    thousands(said)),
+			  "all nodes of the job are compared",
+			  "give them a place to meet: --meet-folder DIR, or --meet HOST:PORT with "
+			  "--secret-file FILE");
+	else
 		check_put(j, INVARIANT_AGREEMENT, "alone", CHECK_OK,
 			  xstrdup("one node: there is nothing to compare it with"), NULL, NULL);
+}
+
+void rules_of_agreement(struct judging *j)
+{
+	rule_of_one(j);
 	rule_of_world(j);
 	rule_of_ranks(j);
 	for (size_t i = 0; i < ARRAY_SIZE(same_rules); i++)

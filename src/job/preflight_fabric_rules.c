@@ -76,7 +76,7 @@ struct place {
 
 static void look_at_place(struct place *p, const struct preflight_node *node)
 {
-	const json_t *r = json_object_get(node_facts(node, "fabric"), "rendezvous");
+	const json_t *r = node_facts(node, "rendezvous");
 	const char *answer = fact_text(r, "answer"), *why = fact_text(r, "why");
 	const char *place = fact_text(r, "place"), *address = fact_text(r, "address");
 
@@ -162,14 +162,17 @@ static int by_time(const void *a, const void *b)
 static void put_clocks(struct judging *j, struct clock *clocks, size_t n)
 {
 	int64_t limit_ns = j->plan->limits[LIMIT_SKEW_MS] * 1000000, middle, worst = 0, vague = 0;
-	_cleanup_free_ char *limit = xasprintf("at most %s ms from the middle of all clocks",
-					       thousands(j->plan->limits[LIMIT_SKEW_MS]));
+	_cleanup_free_ char *limit =
+	    xasprintf("at most %s ms from the middle of all clocks, or of two from the other",
+		      thousands(j->plan->limits[LIMIT_SKEW_MS]));
 	struct gathered g = { 0 };
 
 	qsort(clocks, n, sizeof(*clocks), by_time);
+	/* Of two nobody knows which is right: each is measured by the other. */
 	middle = clocks[n / 2].ns;
 	for (size_t i = 0; i < n; i++) {
-		int64_t off = clocks[i].ns - middle, size = off < 0 ? -off : off;
+		int64_t off = clocks[i].ns - (n == 2 ? clocks[1 - i].ns : middle);
+		int64_t size = off < 0 ? -off : off;
 		int64_t doubt = clocks[i].doubt_ns;
 		const json_t *facts = node_facts(clocks[i].node, "fabric");
 

@@ -22,6 +22,8 @@ int facts_of_versions(const struct preflight_plan *p, json_t **ret, struct error
 int facts_of_code(const struct preflight_plan *p, json_t **ret, struct error *reterr);
 int facts_of_config(const struct preflight_plan *p, json_t **ret, struct error *reterr);
 int facts_of_gpus(const struct preflight_plan *p, json_t **ret, struct error *reterr);
+int facts_of_kernel_log(const struct preflight_plan *p, json_t **ret, struct error *reterr);
+int facts_of_rendezvous(const struct preflight_plan *p, json_t **ret, struct error *reterr);
 int facts_of_fabric(const struct preflight_plan *p, json_t **ret, struct error *reterr);
 int facts_of_storage(const struct preflight_plan *p, json_t **ret, struct error *reterr);
 int facts_of_recoverable(const struct preflight_plan *p, json_t **ret, struct error *reterr);
@@ -49,6 +51,8 @@ char *file_whole(const char *path, size_t max, size_t *ret_len);
 char *system_text(const char *path, size_t max);
 /* Bytes that are no UTF-8 become question marks. */
 json_t *fact_string(const char *s);
+
+bool check_is_known(enum invariant i, const char *name, size_t len);
 
 /* --- at the judge --- */
 

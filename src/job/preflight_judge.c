@@ -8,6 +8,7 @@
  */
 #include "job/preflight_inside.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #define RANKS_NAMED_MOST 4096u
@@ -124,6 +125,7 @@ json_t *check_put(struct judging *j, enum invariant i, const char *name, enum ch
 	bool own;
 	enum strictness strict = strictness_of(j->plan, i, name, &own);
 
+	assert(check_is_known(i, name, strlen(name)));
 	if (strict == STRICT_WARN && state > CHECK_WARN)
 		state = CHECK_WARN;
 	if (own && strict == STRICT_REFUSE && state == CHECK_WARN)
@@ -287,6 +289,39 @@ static void rule_of_lateness(struct judging *j)
 		     "look why the node starts so slowly: it may do so again");
 }
 
+static bool has_probe_of(const struct preflight_node *node, enum invariant i)
+{
+	const json_t *list = json_object_get(node->part, "probes"), *p;
+	size_t k;
+
+	json_array_foreach(list, k, p)
+	{
+		const char *of = fact_text(p, "invariant");
+
+		if (of && !strcmp(of, invariant_name(i)))
+			return true;
+	}
+	return false;
+}
+
+/* A node that was started with other options did not look at what the judge asks about. */
+static void rules_of_options(struct judging *j)
+{
+	for (int i = 0; i < INVARIANTS; i++) {
+		struct gathered g = { 0 };
+
+		if (j->plan->strict[i] == STRICT_OFF)
+			continue;
+		for (size_t n = 0; n < j->n; n++)
+			if (j->nodes[n].part && !fact_text(j->nodes[n].part, "error") &&
+			    !has_probe_of(&j->nodes[n], (enum invariant)i))
+				gather(&g, &j->nodes[n], xstrdup("did not look at this"));
+		gathered_put(j, &g, (enum invariant)i, "options", CHECK_REFUSE, NULL,
+			     "every node looks at what node 0 looks at",
+			     "start lockstep preflight with the same --only and --skip everywhere");
+	}
+}
+
 /* A probe that hangs is a finding; one that failed leaves its invariant untold. */
 static void rules_of_probes(struct judging *j)
 {
@@ -296,7 +331,7 @@ static void rules_of_probes(struct judging *j)
 		size_t k;
 
 		if (error)
-			check_host(check_put(j, INVARIANT_STORAGE, "probes", CHECK_REFUSE,
+			check_host(check_put(j, INVARIANT_STORAGE, "probe", CHECK_REFUSE,
 					     xasprintf("%s: %s", j->nodes[i].host, error),
 					     "probes can be run", "make room on the node"),
 				   &j->nodes[i]);
@@ -318,7 +353,8 @@ static void rules_of_probes(struct judging *j)
 						       why ? why : state),
 					     "every probe answers in time",
 					     fact_true(p, "hangs")
-						 ? "look why it hangs there, or leave the node out"
+						 ? "look why it hangs there, give it longer "
+						   "(--probe-seconds), or leave the node out"
 						 : "mend what it says"),
 				   &j->nodes[i]);
 		}
@@ -391,6 +427,7 @@ json_t *preflight_judge(const struct preflight_plan *p, const struct meet_part *
 			take_node(&j, &parts[i]);
 	rules_of_presence(&j, parts, n);
 	rule_of_lateness(&j);
+	rules_of_options(&j);
 	rules_of_probes(&j);
 	for (size_t i = 0; i < ARRAY_SIZE(rule_rows); i++)
 		if (p->strict[rule_rows[i].invariant] != STRICT_OFF)

@@ -8,6 +8,7 @@
 #include "job/preflight_inside.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -43,6 +44,8 @@ static const struct probe_row probe_rows[] = {
 	{ "config", INVARIANT_AGREEMENT, facts_of_config, 1, has_config },
 	{ "data", INVARIANT_AGREEMENT, facts_of_data, COUNTING, has_data },
 	{ "gpus", INVARIANT_GPUS, facts_of_gpus, 1, NULL },
+	{ "kernel-log", INVARIANT_GPUS, facts_of_kernel_log, 1, NULL },
+	{ "rendezvous", INVARIANT_FABRIC, facts_of_rendezvous, 1, NULL },
 	{ "fabric", INVARIANT_FABRIC, facts_of_fabric, 1, NULL },
 	{ "storage", INVARIANT_STORAGE, facts_of_storage, 1, NULL },
 	{ "recoverable", INVARIANT_RECOVERABLE, facts_of_recoverable, 1, NULL },
@@ -63,6 +66,21 @@ static int ask(void *user, int fd, struct error *why)
 	if (r >= 0 && (!facts || json_dumpfd(facts, fd, JSON_COMPACT)))
 		r = error_set(why, -EIO, "its facts could not be kept: %s", strerror(errno));
 	return r;
+}
+
+/* While probes run: their files' paths and last their folder's, for preflight_tidy. */
+static struct {
+	volatile sig_atomic_t n;
+	const char *paths[ARRAY_SIZE(probe_rows)];
+	const char *folder;
+} scratch;
+
+void preflight_tidy(void)
+{
+	for (int i = 0; i < scratch.n; i++)
+		unlink(scratch.paths[i]);
+	if (scratch.n)
+		rmdir(scratch.folder);
 }
 
 /* A folder of our own for what the probes give: in memory if it can be. */
@@ -131,7 +149,8 @@ static void run_probes(const struct preflight_plan *p, const char *folder, json_
 
 		if (p->strict[row->invariant] == STRICT_OFF || (row->wanted && !row->wanted(p)))
 			continue;
-		if (!row->deadlines) {
+		/* Without Python versions are a few lines of the kernel's. */
+		if (!row->deadlines || (row->facts == facts_of_versions && !p->python)) {
 			json_array_append_new(list, inside(p, row));
 			continue;
 		}
@@ -146,7 +165,12 @@ static void run_probes(const struct preflight_plan *p, const char *folder, json_
 		};
 		n++;
 	}
+	scratch.folder = folder;
+	for (size_t i = 0; i < n; i++)
+		scratch.paths[i] = probes[i].file;
+	scratch.n = (sig_atomic_t)n;
 	probes_run(probes, n);
+	scratch.n = 0;
 	for (size_t i = 0; i < n; i++) {
 		json_array_append_new(list, settled(&probes[i], asked[i].row));
 		unlink(probes[i].file);

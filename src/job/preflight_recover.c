@@ -81,8 +81,11 @@ static void put_setting(json_t *facts, enum setting s, const char *value, int64_
 		if (end == plain || !(v >= 0 && v < 1e12))
 			return;
 		/* Hugging Face: below 1 it is a share of all steps, however many these are. */
-		json_object_set_new(facts, key,
-				    json_integer(v > 0 && v < 1 ? 1 : (json_int_t)v * times));
+		if (v > 0 && v < 1)
+			json_object_set_new(facts, "save_share_pct",
+					    json_integer(MAX((json_int_t)(100 * v), 1)));
+		else
+			json_object_set_new(facts, key, json_integer((json_int_t)v * times));
 	}
 	json_object_set_new(facts, from_key, fact_string(from));
 }
@@ -208,6 +211,13 @@ static void rule_of_saves(struct judging *j, const json_t *facts)
 			  xasprintf("saves only at the end, if at all%s: all of the run is at risk",
 				    from),
 			  words, "save every few hundred steps: lockstep.every(steps=500)");
+		return;
+	}
+	if (steps < 0 && every < 0 && fact_number(facts, "save_share_pct", 0) > 0) {
+		check_put(j, INVARIANT_RECOVERABLE, "saves", CHECK_OK,
+			  xasprintf("a save every %s %% of the steps",
+				    thousands(fact_number(facts, "save_share_pct", 0))),
+			  words, NULL);
 		return;
 	}
 	if (steps < 0 && every < 0) {

@@ -120,18 +120,19 @@ static const struct least_rule {
 	enum preflight_limit limit;
 	enum check_state state;
 	bool with_rdma; /* only where there is RDMA */
+	bool for_gpus;	/* without a GPU it is worth a warning */
 	const char *remedy;
 } least_rules[] = {
 	{ "shm_free_mib", "shm", "free in /dev/shm", " MiB", LIMIT_SHM_MIB, CHECK_REFUSE, false,
-	  "mount it larger (docker --shm-size, an emptyDir of medium Memory), or empty it" },
+	  true, "mount it larger (docker --shm-size, an emptyDir of medium Memory), or empty it" },
 	{ "open_files", "open-files", "open files allowed", "", LIMIT_OPEN_FILES, CHECK_WARN, false,
-	  "ulimit -n 65536, LimitNOFILE= of the unit" },
+	  false, "ulimit -n 65536, LimitNOFILE= of the unit" },
 	{ "memlock_mib", "locked-memory", "locked memory allowed", " MiB", LIMIT_MEMLOCK_MIB,
-	  CHECK_REFUSE, true, "ulimit -l unlimited, LimitMEMLOCK=infinity of the unit" },
+	  CHECK_REFUSE, true, false, "ulimit -l unlimited, LimitMEMLOCK=infinity of the unit" },
 	{ "free_memory_mib", "memory", "memory free", " MiB", LIMIT_MEMORY_MIB, CHECK_WARN, false,
-	  "end what holds the memory" },
+	  false, "end what holds the memory" },
 	{ "free_cgroup_mib", "cgroup-memory", "memory free in the cgroup", " MiB", LIMIT_MEMORY_MIB,
-	  CHECK_WARN, false, "raise the memory limit of the container or job" },
+	  CHECK_WARN, false, false, "raise the memory limit of the container or job" },
 };
 
 static void rule_of_least(struct judging *j, const struct least_rule *rule)
@@ -139,7 +140,7 @@ static void rule_of_least(struct judging *j, const struct least_rule *rule)
 	int64_t limit = j->plan->limits[rule->limit], least = INT64_MAX;
 	_cleanup_free_ char *words = xasprintf("at least %s%s", thousands(limit), rule->unit);
 	struct gathered g = { 0 };
-	bool any = false;
+	bool any = false, gpus = false;
 
 	for (size_t i = 0; i < j->n; i++) {
 		const json_t *facts = node_facts(&j->nodes[i], "storage");
@@ -150,11 +151,13 @@ static void rule_of_least(struct judging *j, const struct least_rule *rule)
 			continue;
 		any = true;
 		least = v < 0 ? least : MIN(least, v);
+		gpus |= json_array_size(json_object_get(node_facts(&j->nodes[i], "gpus"), "gpus"));
 		if (v >= 0 && v < limit)
 			gather(&g, &j->nodes[i],
 			       xasprintf("%s%s %s", thousands(v), rule->unit, rule->what));
 	}
-	gathered_put(j, &g, INVARIANT_STORAGE, rule->name, rule->state,
+	gathered_put(j, &g, INVARIANT_STORAGE, rule->name,
+		     rule->for_gpus && !gpus ? CHECK_WARN : rule->state,
 		     !any ? NULL
 		     : least == INT64_MAX
 			 ? xasprintf("no limit: %s", rule->what)

@@ -14,6 +14,7 @@
 
 #define PATHS_MOST    64u
 #define PACKAGES_MOST 8192u
+#define PACKAGES_TOLD 512u
 
 /* What is named by itself; of all the rest there is one digest. */
 static const char *const packages[] = {
@@ -142,32 +143,38 @@ static int by_name(const void *a, const void *b)
 	return strcmp(((const struct package *)a)->name, ((const struct package *)b)->name);
 }
 
-static void put_packages(struct found *f, json_t *items, json_t *platform)
+/* Those that matter most by themselves; the others too, or of very many a digest. */
+static void put_packages(struct found *f, json_t *items, json_t *others)
 {
 	struct buf all = { 0 };
+	bool many = f->v.n > PACKAGES_TOLD;
 	char digest[17];
 
 	if (f->v.n)
 		qsort(f->v.v, f->v.n, sizeof(*f->v.v), by_name);
 	for (size_t i = 0; i < f->v.n; i++) {
 		const struct package *p = &f->v.v[i];
+		bool known = false;
 
 		for (size_t k = 0; k < ARRAY_SIZE(packages); k++)
-			if (named_so(packages[k], p->name))
-				json_object_set_new(items, p->name, fact_string(p->version));
+			known |= named_so(packages[k], p->name);
+		if (known || !many)
+			json_object_set_new(known ? items : others, p->name,
+					    fact_string(p->version));
 		buf_put(&all, p->name, strlen(p->name) + 1);
 		buf_put(&all, p->version, strlen(p->version) + 1);
 		free(p->name);
 		free(p->version);
 	}
 	short_digest(all.data, all.len, digest);
-	json_object_set_new(platform, "all packages",
-			    json_sprintf("%zu, sha256 %s..", f->v.n, digest));
+	if (many)
+		json_object_set_new(others, "all packages",
+				    json_sprintf("%zu, sha256 %s..", f->v.n, digest));
 	buf_done(&all);
 	free(f->v.v);
 }
 
-static void put_python(const char *python, json_t *items, json_t *platform)
+static void put_python(const char *python, json_t *items, json_t *others)
 {
 	static const char script[] = "import sys\nprint(sys.version.split()[0])\n"
 				     "for p in sys.path:\n print(p or '.')\n";
@@ -185,7 +192,7 @@ static void put_python(const char *python, json_t *items, json_t *platform)
 	json_object_set_new(items, "python", fact_string(line ? line : "it said nothing"));
 	for (unsigned i = 0; i < PATHS_MOST && (line = strtok_r(NULL, "\n", &save)); i++)
 		take_folder(&f, line, items);
-	put_packages(&f, items, platform);
+	put_packages(&f, items, others);
 	free(text);
 }
 
@@ -220,7 +227,7 @@ int facts_of_versions(const struct preflight_plan *p, json_t **ret, struct error
 	}
 	put_driver(items);
 	if (p->python)
-		put_python(p->python, items, platform);
+		put_python(p->python, items, facts_group(facts, "packages"));
 	*ret = facts;
 	return 0;
 }

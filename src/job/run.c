@@ -25,7 +25,7 @@ static int take_signals(struct run *r)
 		if (sigaction(passed[i], NULL, &was) == 0 && was.sa_handler != SIG_IGN)
 			sigaddset(&r->mask, passed[i]);
 	}
-	signal(SIGPIPE, SIG_IGN);
+	r->pipe_kills = signal(SIGPIPE, SIG_IGN) != SIG_IGN;
 	sigprocmask(SIG_BLOCK, &r->mask, &r->before);
 	r->signals = signalfd(-1, &r->mask, SFD_NONBLOCK | SFD_CLOEXEC);
 	return r->signals;

@@ -3,8 +3,8 @@
  * run.h - a job run guarded: launched, its output kept, looked after, and launched again where that
  * can help, from the newest checkpoint that is whole.
  *
- * CMD's output, signals and status are its own. Nothing is killed before its evidence lies in the
- * run's folder, and nothing is launched again without a reason from a table.
+ * CMD's output, signals and status are its own. No job that hangs is ended before its
+ * evidence lies in the run's folder, and none is launched again without a reason from a table.
  */
 #pragma once
 #include "job/meet.h"

@@ -59,6 +59,7 @@ int helper_start(struct helper *h, const char *what, char *const *argv, const ch
 	    dup2(both ? fd : null, 2) < 0)
 		_exit(RUN_NO_START);
 	signal(SIGABRT, SIG_DFL);
+	signal(SIGPIPE, SIG_DFL);
 	closefrom(3);
 	execvp(argv[0], argv);
 	_exit(RUN_NOT_FOUND);
@@ -144,6 +145,23 @@ static bool read_row(const char *pid, struct row *ret)
 	return true;
 }
 
+/* "rchar: N" and "wchar: N", of files and of sockets that are read and written like files. */
+static uint64_t bytes_of(pid_t pid)
+{
+	char path[64];
+	unsigned long long in = 0, out = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/io", (int)pid);
+	f = fopen(path, "re");
+	if (!f)
+		return 0;
+	if (fscanf(f, "rchar: %llu wchar: %llu", &in, &out) != 2)
+		in = out = 0;
+	fclose(f);
+	return in + out;
+}
+
 static int by_pid(const void *a, const void *b)
 {
 	const struct row *x = a, *y = b;
@@ -186,7 +204,7 @@ void tree_look(struct tree *t, const struct helper *helpers, size_t n)
 	struct dirent *d;
 
 	t->v.n = 0;
-	t->ticks = 0;
+	t->ticks = t->bytes = 0;
 	t->waiting = false;
 	while (dir && rows.n < TREE_MOST && (d = readdir(dir))) {
 		struct row row = { 0 };
@@ -204,6 +222,7 @@ void tree_look(struct tree *t, const struct helper *helpers, size_t n)
 			continue;
 		*vec_push(&t->v) = rows.v[i].pid;
 		t->ticks += rows.v[i].ticks;
+		t->bytes += bytes_of(rows.v[i].pid);
 		t->waiting |= rows.v[i].state == 'D';
 	}
 	free(rows.v);

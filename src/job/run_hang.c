@@ -23,6 +23,7 @@
 #define LOOK_LEAST_MS 30000
 #define COLLECT_MS    120000u
 #define DIAGNOSE_MS   120000u
+#define STILL_BYTES   1048576u
 #define STILL_SHARE   0.02 /* of one CPU, all processes together */
 
 /* After how long without a new step. */
@@ -91,7 +92,7 @@ static void collect(struct run *r, struct attempt *a, struct hang *h)
 static void diagnose(struct run *r, struct attempt *a, struct hang *h, bool with_log)
 {
 	_cleanup_free_ char *out = run_beside(a, with_log ? "hang.json" : "hang-without-log.json");
-	char **argv = run_diagnose_argv(r, a, with_log);
+	char **argv = run_diagnose_argv(r, a, with_log ? RUN_WITH_LOG : RUN_EVIDENCE);
 
 	helper_start(&h->helper, "diagnose", argv, out, false, DIAGNOSE_MS);
 	argv_done(argv);
@@ -128,7 +129,7 @@ static void tree_of(struct hang *h, struct tree *t)
 	tree_look(t, helpers, ARRAY_SIZE(helpers));
 }
 
-/* No CPU time between the looks, and nobody waits for a disk. */
+/* Hardly any CPU time or bytes between the looks, and nobody waits for a disk. */
 static bool stood_still(struct hang *h, int64_t now_ms)
 {
 	double seconds = (double)(now_ms - h->since_ms) / 1000;
@@ -136,7 +137,8 @@ static bool stood_still(struct hang *h, int64_t now_ms)
 	bool still;
 
 	tree_of(h, &now);
-	still = now.v.n && !now.waiting && !h->before.waiting && now.ticks >= h->before.ticks &&
+	still = now.bytes - h->before.bytes < STILL_BYTES && now.v.n && !now.waiting &&
+		!h->before.waiting && now.ticks >= h->before.ticks &&
 		(double)(now.ticks - h->before.ticks) / (double)sysconf(_SC_CLK_TCK) <
 		    STILL_SHARE * seconds;
 	tree_done(&now);
@@ -179,12 +181,90 @@ static bool decide(struct run *r, struct attempt *a, struct hang *h)
 	return false;
 }
 
+/* --- the states; each true: it is to be ended --- */
+
+#define STATE(name)                                                                                \
+	static bool name(struct run *r, struct attempt *a, struct hang *h, int64_t now_ms)
+
+STATE(at_watching)
+{
+	int64_t limit = limit_ms(r->p, &a->progress);
+
+	if (now_ms - a->progress.at_ms < limit)
+		return false;
+	if (a->progress.n < 3 && records_grow(a, limit)) {
+		a->progress.at_ms = now_ms; /* no words, but its tracer tells of steps */
+		return false;
+	}
+	h->steps = a->progress.n;
+	h->look_ms = look_ms(r->p, limit);
+	collect(r, a, h);
+	to(h, HANG_FIRST, now_ms);
+	return false;
+}
+
+STATE(at_first)
+{
+	(void)r;
+	(void)a;
+	tree_of(h, &h->before);
+	to(h, HANG_BETWEEN, now_ms);
+	return false;
+}
+
+STATE(at_between)
+{
+	if (now_ms - h->since_ms < h->look_ms)
+		return false;
+	h->still = stood_still(h, now_ms);
+	collect(r, a, h);
+	to(h, HANG_SECOND, now_ms);
+	return false;
+}
+
+STATE(at_second)
+{
+	diagnose(r, a, h, false);
+	to(h, HANG_JUDGING, now_ms);
+	return false;
+}
+
+STATE(at_judging)
+{
+	read_report(a, h, false);
+	diagnose(r, a, h, true);
+	to(h, HANG_NAMING, now_ms);
+	return false;
+}
+
+STATE(at_naming)
+{
+	read_report(a, h, true);
+	to(h, HANG_TOLD, now_ms);
+	return decide(r, a, h);
+}
+
+STATE(at_told)
+{
+	(void)r;
+	(void)a;
+	(void)h;
+	(void)now_ms;
+	return false;
+}
+
 bool hang_look(struct run *r, struct attempt *a, struct hang *h, int64_t now_ms)
 {
-	int64_t limit = limit_ms(r->p, &a->progress), quiet = now_ms - a->progress.at_ms;
+	static bool (*const states[HANG_STATES])(struct run *, struct attempt *, struct hang *,
+						 int64_t) = {
+		[HANG_WATCHING] = at_watching, [HANG_FIRST] = at_first,
+		[HANG_BETWEEN] = at_between,   [HANG_SECOND] = at_second,
+		[HANG_JUDGING] = at_judging,   [HANG_NAMING] = at_naming,
+		[HANG_TOLD] = at_told,
+	};
 
 	helper_look(&h->notify);
-	if (r->p->on_hang == RUN_HANG_IGNORE || !limit)
+	if (r->p->on_hang == RUN_HANG_IGNORE || !limit_ms(r->p, &a->progress))
 		return false;
 	if (h->state != HANG_WATCHING && a->progress.n != h->steps) {
 		if (h->state == HANG_TOLD)
@@ -192,48 +272,7 @@ bool hang_look(struct run *r, struct attempt *a, struct hang *h, int64_t now_ms)
 		helper_stop(&h->helper);
 		to(h, HANG_WATCHING, now_ms);
 	}
-	if (h->state != HANG_BETWEEN && !helper_look(&h->helper))
-		return false;
-	switch (h->state) {
-	case HANG_WATCHING:
-		if (quiet < limit)
-			return false;
-		if (a->progress.n < 3 && records_grow(a, limit)) {
-			a->progress.at_ms = now_ms; /* no words, but its tracer tells of steps */
-			return false;
-		}
-		h->steps = a->progress.n;
-		h->look_ms = look_ms(r->p, limit);
-		collect(r, a, h);
-		to(h, HANG_FIRST, now_ms);
-		return false;
-	case HANG_FIRST:
-		tree_of(h, &h->before);
-		to(h, HANG_BETWEEN, now_ms);
-		return false;
-	case HANG_BETWEEN:
-		if (now_ms - h->since_ms < h->look_ms)
-			return false;
-		h->still = stood_still(h, now_ms);
-		collect(r, a, h);
-		to(h, HANG_SECOND, now_ms);
-		return false;
-	case HANG_SECOND:
-		diagnose(r, a, h, false);
-		to(h, HANG_JUDGING, now_ms);
-		return false;
-	case HANG_JUDGING:
-		read_report(a, h, false);
-		diagnose(r, a, h, true);
-		to(h, HANG_NAMING, now_ms);
-		return false;
-	case HANG_NAMING:
-		read_report(a, h, true);
-		to(h, HANG_TOLD, now_ms);
-		return decide(r, a, h);
-	default:
-		return false;
-	}
+	return helper_look(&h->helper) && states[h->state](r, a, h, now_ms);
 }
 
 void hang_done(struct hang *h)

@@ -33,6 +33,7 @@ void helper_stop(struct helper *h);
 struct tree {
 	VEC(pid_t) v;
 	uint64_t ticks; /* of CPU, all together */
+	uint64_t bytes; /* read and written, likewise */
 	bool waiting;	/* one sleeps in the kernel, on a disk mostly */
 };
 void tree_look(struct tree *t, const struct helper *helpers, size_t n);
@@ -125,6 +126,7 @@ struct run {
 	VEC(struct attempt) attempts;
 	int signals; /* signalfd */
 	sigset_t mask, before;
+	bool pipe_kills; /* SIGPIPE was not ignored when we came */
 	int asked;
 	int64_t started_s;
 	int64_t best_step;
@@ -149,9 +151,14 @@ void run_resume(struct run *r, struct attempt *a, char ***ret_argv);
 void argv_done(char **argv);
 /* Why it failed: diagnose on the attempt's folder. */
 void run_classify(struct run *r, struct attempt *a);
-/* Reads a report of diagnose: 0 and cause, verdict, summary. */
+/* Reads a report of diagnose: 0 and verdict, and cause and summary of what stopped the job. */
 int run_report_read(const char *path, struct attempt *a);
-char **run_diagnose_argv(const struct run *r, const struct attempt *a, bool with_log);
+enum run_words {
+	RUN_EVIDENCE, /* collections and the recorder's dumps: nothing that was printed */
+	RUN_WITH_LOG,
+	RUN_ALL /* the tracer's records too */
+};
+char **run_diagnose_argv(const struct run *r, const struct attempt *a, enum run_words of);
 void run_decide(struct run *r, struct attempt *a);
 /* Nodes agree: on launching (again), and from where. No agreement: RUN_STOP. */
 enum run_go { RUN_GO_ON, RUN_STOP, RUN_DONE };

@@ -105,6 +105,8 @@ static void child(struct launch *l, char **argv, int report)
 	tee_child(&l->tee);
 	signal(SIGABRT, SIG_DFL);
 	signal(SIGXFSZ, SIG_DFL);
+	if (l->r->pipe_kills)
+		signal(SIGPIPE, SIG_DFL);
 	sigprocmask(SIG_SETMASK, &l->r->before, NULL);
 	execvp(argv[0], argv);
 	e = errno;

@@ -361,9 +361,10 @@ static int alerts_begin(struct watcher *r, struct error *reterr)
 	code = alerts_open(&plan, watch_wall(r), &r->alerts, reterr);
 	if (code > 0)
 		r->o->say("watch: %s", reterr->text);
-	/* raised by one of us who was killed before it noted so: it is to be cleared some day */
+	/* One of us may have been killed between an alert and its note: what is raised is what was
+	   told, else it would never be cleared, or never told when it begins again. */
 	for (unsigned m = 0; m < MATTERS && code >= 0; m++)
-		r->raised[m] |= alert_is_raised(r->alerts, watch_matter_key(m));
+		r->raised[m] = alert_is_raised(r->alerts, watch_matter_key(m));
 	return MIN(code, 0);
 }
 

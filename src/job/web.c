@@ -455,8 +455,11 @@ struct web *web_free(struct web *w)
 {
 	if (!w)
 		return NULL;
-	while (w->calls)
-		web_cancel(w, w->calls);
+	for (struct web_call *c = w->calls, *next; c; c = next) {
+		next = c->next;
+		w->curl->multi_remove_handle(w->multi, c->easy);
+		call_free(w->curl, c);
+	}
 	if (w->multi)
 		w->curl->multi_cleanup(w->multi);
 	free(w);

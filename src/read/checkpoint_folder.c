@@ -110,26 +110,22 @@ static int by_pattern(const void *a, const void *b)
 	return r;
 }
 
-/* Do both stand in numbered folders of the same name? Then these have the same numbers. */
+/* Both stand in Megatron's numbered folders: these then have the same numbers. */
 static bool same_folders(const char *a, const char *b)
 {
-	const char *slash = strchr(a, '/');
+	const char *slash = strncmp(a, "mp_rank_", 8) == 0 ? strchr(a, '/') : NULL;
 
 	return slash && strncmp(a, b, (size_t)(slash - a) + 1) == 0;
 }
 
-/* How many values each number of the pattern takes: from 0 to the largest that was seen. */
-static void extents(const struct walk *w, const struct shard *of, uint32_t ret[NUMBERS_MOST])
+/* How many values each number takes: from 0 to the largest that was seen. */
+static void extents(const struct shard *v, size_t n, uint32_t ret[NUMBERS_MOST])
 {
 	memset(ret, 0, NUMBERS_MOST * sizeof(*ret));
-	for (size_t i = 0; i < w->shards.n; i++) {
-		const struct shard *s = &w->shards.v[i];
-
-		if (strcmp(s->pattern, of->pattern) != 0 && !same_folders(of->pattern, s->pattern))
-			continue;
-		for (unsigned k = 0; k < MIN(of->n, s->n); k++)
-			ret[k] = MAX(ret[k], s->numbers[k] == UINT32_MAX ? 0 : s->numbers[k] + 1);
-	}
+	for (size_t i = 0; i < n; i++)
+		for (unsigned k = 0; k < v[i].n; k++)
+			ret[k] =
+			    MAX(ret[k], v[i].numbers[k] == UINT32_MAX ? 0 : v[i].numbers[k] + 1);
 }
 
 static enum checkpoint_state missing(struct walk *w, const struct shard *like,
@@ -150,14 +146,15 @@ static enum checkpoint_state missing(struct walk *w, const struct shard *like,
 }
 
 /* All combinations of a pattern's numbers are there: sorted, they count like a clock. */
-static enum checkpoint_state complete(struct walk *w, const struct shard *v, size_t n)
+static enum checkpoint_state complete(struct walk *w, const struct shard *v, size_t n,
+				      uint32_t extent[NUMBERS_MOST])
 {
-	uint32_t extent[NUMBERS_MOST], at[NUMBERS_MOST] = { 0 };
+	uint32_t at[NUMBERS_MOST] = { 0 };
+	const char *slash = strrchr(v->pattern, '/'), *name = slash ? slash + 1 : v->pattern;
 
-	if (strncmp(v->pattern, "layer_", 6) == 0 || strstr(v->pattern, "-of-"))
+	if (strncmp(name, "layer_", 6) == 0 || strstr(name, "-of-"))
 		return CHECKPOINT_GOOD;
-	extents(w, v, extent);
-	if (strncmp(v->pattern, "zero_pp_rank_#", 14) == 0 && w->l->facts.dp_world > 0 &&
+	if (strncmp(name, "zero_pp_rank_#", 14) == 0 && w->l->facts.dp_world > 0 &&
 	    w->l->facts.dp_world < UINT32_MAX && extent[0] < w->l->facts.dp_world)
 		extent[0] = (uint32_t)w->l->facts.dp_world;
 	for (size_t i = 0; i <= n; i++) {
@@ -177,15 +174,23 @@ static enum checkpoint_state complete(struct walk *w, const struct shard *v, siz
 static enum checkpoint_state all_complete(struct walk *w)
 {
 	enum checkpoint_state state = CHECKPOINT_GOOD;
+	struct shard *v = w->shards.v;
+	uint32_t extent[NUMBERS_MOST];
+	size_t known = 0; /* up to here extent holds for all of a folder's */
 
 	if (w->shards.n)
-		qsort(w->shards.v, w->shards.n, sizeof(*w->shards.v), by_pattern);
+		qsort(v, w->shards.n, sizeof(*v), by_pattern);
 	for (size_t i = 0, n; i < w->shards.n && state == CHECKPOINT_GOOD; i += n) {
-		for (n = 1; i + n < w->shards.n &&
-			    strcmp(w->shards.v[i + n].pattern, w->shards.v[i].pattern) == 0;
-		     n++)
+		for (n = 1; i + n < w->shards.n && strcmp(v[i + n].pattern, v[i].pattern) == 0; n++)
 			;
-		state = complete(w, &w->shards.v[i], n);
+		if (i + n > known) {
+			for (known = i + n;
+			     known < w->shards.n && same_folders(v[i].pattern, v[known].pattern);
+			     known++)
+				;
+			extents(v + i, known - i, extent);
+		}
+		state = complete(w, &v[i], n, extent);
 	}
 	return state;
 }
@@ -245,8 +250,10 @@ static enum checkpoint_state look_at(struct walk *w, const char *folder, const c
 		w->seen |= SEEN_RANK_FOLDER;
 	if (strncmp(name, "global_step", 11) == 0)
 		w->seen |= SEEN_DEEPSPEED;
-	if (strstr(name, "optim"))
+	if (strstr(name, "optim")) {
 		w->seen |= SEEN_OPTIMIZER;
+		w->l->facts.optimizer = true;
+	}
 	return depth < CHECKPOINT_DEPTH_MOST ? walk(w, path, depth + 1) : CHECKPOINT_GOOD;
 }
 

@@ -6,11 +6,11 @@
 #include "base/buf.h"
 #include "read/checkpoint.h"
 
-#define CHECKPOINT_PICKLE_MOST	  ((uint64_t)1 << 30) /* bytes of a pickle that is looked into */
-#define CHECKPOINT_DIRECTORY_MOST ((uint64_t)1 << 30) /* of a zip's table */
+#define CHECKPOINT_PICKLE_MOST	  ((uint64_t)256 << 20) /* bytes of a pickle that is looked into */
+#define CHECKPOINT_DIRECTORY_MOST ((uint64_t)1 << 30)	/* of a zip's table */
 #define CHECKPOINT_MEMBERS_MOST	  (1u << 22)
 #define CHECKPOINT_HEADER_MOST	  100000000u /* safetensors' own limit */
-#define CHECKPOINT_JSON_MOST	  ((uint64_t)256 << 20)
+#define CHECKPOINT_JSON_MOST	  ((uint64_t)64 << 20)
 #define CHECKPOINT_DEPTH_MOST	  3u /* folders in a checkpoint */
 #define CHECKPOINT_FOUND_MOST	  65536u
 #define PAGE_ZEROS		  4096u

@@ -35,6 +35,8 @@ struct storage {
 	int64_t n;
 };
 #define MEMO_GAP_MOST 4096u
+#define MEMO_MOST     (1u << 26)
+#define STACK_MOST    (1u << 24)
 
 struct machine {
 	const uint8_t *text;
@@ -142,7 +144,7 @@ static const char *put(struct machine *m, uint64_t at)
 {
 	if (!m->stack.n)
 		return "a name for nothing";
-	if (at > m->memo.n + MEMO_GAP_MOST)
+	if (at > m->memo.n + MEMO_GAP_MOST || at > (uint64_t)(m->s.p - m->text) || at >= MEMO_MOST)
 		return "a memo number that no pickler gives";
 	while (m->memo.n <= at)
 		*vec_push(&m->memo) = (struct value){ 0 };
@@ -454,6 +456,9 @@ static int move(struct machine *m, struct error *e)
 	if (bad)
 		return error_set(e, -EBADMSG, "byte %zu of the pickle: %s (%s)", at, bad, o->name);
 	m->stack.n -= n;
+	if (m->stack.n >= STACK_MOST || m->marks.n >= STACK_MOST)
+		return error_set(e, -ENOTSUP, "byte %zu of the pickle: deeper than is looked at",
+				 at);
 	if (o->leaves)
 		*vec_push(&m->stack) = out;
 	return 0;

@@ -257,22 +257,26 @@ static int lines_more(struct lines_in *l)
 /* A line that is longer than what is kept: counted, its length unknown. */
 static int pass_long_line(struct lines_in *l, struct chunk *c)
 {
-	c->t.lines++;
-	c->without++;
-	for (;;) {
+	struct line_tally t = { 0 };
+	int r = 0;
+
+	while (!t.lines && !r) {
 		const uint8_t *nl = l->b.len ? memchr(l->b.data, '\n', l->b.len) : NULL;
 		size_t gone = nl ? (size_t)(nl - l->b.data) + 1 : l->b.len;
-		int r;
 
+		line_tally_add(&t, l->b.data, gone);
 		l->begins += gone;
 		memmove(l->b.data, l->b.data + gone, l->b.len - gone);
 		l->b.len -= gone;
-		if (nl || l->eof)
-			return 0;
-		r = lines_more(l);
-		if (r < 0)
-			return r;
+		if (l->eof)
+			count_end(&t);
+		else if (!nl)
+			r = lines_more(l);
 	}
+	c->t.lines += t.lines;
+	c->t.blank += t.blank;
+	c->without += t.lines - t.blank;
+	return r;
 }
 
 static int count_lengths(struct lines_in *l, struct chunk *c)

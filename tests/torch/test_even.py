@@ -242,6 +242,25 @@ def ranks_that_leave_a_loop_together_end_at_once(folder):
     expect_equal(got, [20, 20], log[-400:])
 
 
+def a_rank_that_leaves_a_loop_by_itself_is_found_where_they_next_meet(folder):
+    def program(rank):
+        said = []
+        for make in (lambda: list(range(100)), lambda: numbers(100)):
+            loader = lockstep.even(make())
+            try:
+                for _ in range(2):
+                    loader.loader = make()
+                    for i, _ in enumerate(loader):
+                        if i == [20, 35][rank]:
+                            break
+            except lockstep.OutOfStep:
+                said.append(True)
+            dist.barrier()
+        return said
+    got, log = small(folder, program, seconds=30)
+    expect_equal(got, [[True, True]] * 2, log[-500:])
+
+
 SCRIPT = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -409,19 +428,20 @@ def lightning_ends_with_even(folder):
             def configure_optimizers(self):
                 return torch.optim.SGD(self.parameters(), lr=.1)
         given = []
-        for stream in (False, True):
+        for stream, resume in ((False, False), (True, False), (False, True)):
             os.environ['LOCAL_RANK'] = str(rank)
             rows = torch.utils.data.DataLoader(framework_jobs.Rows([40, 33][rank]), batch_size=2)
             module = Module()
             trainer = pl.Trainer(max_epochs=2, accelerator='cpu', devices=2, strategy='ddp', logger=False, enable_checkpointing=False,
                                  enable_progress_bar=False, enable_model_summary=False, default_root_dir=folder, use_distributed_sampler=False,
                                  callbacks=[lockstep.every(steps=20).lightning(os.path.join(folder, f'saved{stream}'))])
-            trainer.fit(module, lockstep.even(rows, stream=stream))
+            trainer.fit(module, lockstep.even(rows, stream=stream), ckpt_path=os.path.join(folder, 'savedFalse', 'step=20.ckpt') if resume else None,
+                        weights_only=False)
             given.append((trainer.global_step, len(module.model.losses), trainer.train_dataloader.epoch))
         return given
     got, log = small(folder, program, seconds=120)
     expect(got[0] and got[0] == got[1], f'{got} {log[-1200:]}')
-    expect_equal(got[0], [[34, 34, 1]] * 2, 'steps, batches, epoch')
+    expect_equal(got[0], [[34, 34, 1], [34, 34, 1], [34, 14, 1]], 'steps, batches, epoch')
     for stream in (False, True):
         expect_equal(os.listdir(os.path.join(folder, f'saved{stream}')), ['step=20.ckpt'], 'checkpoints')
 
@@ -431,6 +451,7 @@ TESTS = [fsdp1_hangs_at_the_epochs_end_and_even_ends_it, fsdp1_of_few_steps_hang
          fsdp2_on_a_mesh_of_its_own_hangs_and_even_ends_it, ddp_with_a_barrier_of_its_own_hangs_and_even_ends_it,
          a_last_batch_of_fewer_blocks_is_one_more_step, several_epochs_end_alike, short_ranks_fill_up,
          raise_raises_on_all_ranks_at_the_same_step, a_group_stops_by_itself, ranks_that_leave_a_loop_together_end_at_once,
+         a_rank_that_leaves_a_loop_by_itself_is_found_where_they_next_meet,
          a_rank_that_raises_ends_and_so_do_the_others, an_exit_inside_the_loop_is_an_exit, every_saves_on_all_ranks_at_the_same_step,
          a_stateful_loader_goes_on_where_it_was, trainer_ends_with_even_and_goes_on_from_its_checkpoint, lightning_ends_with_even]
 

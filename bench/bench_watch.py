@@ -3,7 +3,7 @@
 """What `lockstep watch` costs with 64 sources: CPU of the watcher a look, as a share of a core at the usual interval of
 30 s, and the most memory it had. Logs grow, exporters answer over HTTP, folders and commands are looked at.
 
-    watch_bench.py LOCKSTEP [--check]
+    bench_watch.py LOCKSTEP [--check]
 """
 import http.server
 import os
