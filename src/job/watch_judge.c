@@ -416,7 +416,8 @@ static void look_for_blindness(struct look *l)
 		say(l, MATTER_BLIND, "%s: %zu of %zu sources are silent, \"%.100s\" first: %.200s",
 		    l->silent == w->sources.n ? "blind" : "partly blind", l->silent, w->sources.n,
 		    first->name, first->why);
-	else if (l->quiet < 0 && w->job != JOB_PENDING && l->now - w->began_ms >= w->limits.hung_ms)
+	else if (l->quiet < 0 && w->job != JOB_PENDING &&
+		 l->now - w->began_ms >= w->limits.start_ms / 2)
 		say(l, MATTER_BLIND,
 		    "blind: the sources answer, but none has shown a step or a GPU that works");
 }
