@@ -160,11 +160,12 @@ struct watch_gpu {
 	uint32_t source;
 	enum gpu_shape shape;
 	int64_t at_ms, period_ms;
-	double most_w, least_w;	   /* seen */
-	double busy, share, clock; /* over the last minutes */
-	double clock_best;	   /* while it worked */
-	uint32_t rested;	   /* pauses in which it rested and that ended by themselves */
-	bool rests_now;		   /* in this pause */
+	double most_w, least_w;	      /* seen */
+	double busy, share, clock;    /* over the last minutes */
+	double busy_last, share_last; /* not yet in these */
+	double clock_best;	      /* while it worked */
+	uint32_t rested;	      /* pauses in which it rested and that ended by themselves */
+	bool rests_now;		      /* in this pause */
 	struct watch_sample last[WATCH_SAMPLES];
 	uint32_t n_last;
 };

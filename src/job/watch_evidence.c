@@ -11,6 +11,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <math.h>
+#include <poll.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -21,6 +22,8 @@
 
 #define TAIL_BYTES     ((off_t)4 << 20)
 #define DUMPS_MOST     4096u
+#define DUMPS_FRESH_S  10
+#define DUMPS_WAIT_MS  2000
 #define DUMPS_BYTES    ((int64_t)512 << 20)
 #define DIAGNOSIS_MOST ((size_t)64 << 20)
 #define DIAGNOSE_SHARE 2 /* of the time, for the command; the rest is diagnose's */
@@ -106,6 +109,15 @@ static void copy_logs(const struct watcher *r)
 			watch_write_file(to, v->tail.data, v->tail.len, false, NULL);
 		}
 	}
+}
+
+/* Ranks dump at about one moment: those that are late have one too. */
+static void wait_for_dumps(const char *folder)
+{
+	struct stat st;
+
+	if (stat(folder, &st) == 0 && time(NULL) - st.st_mtim.tv_sec < DUMPS_FRESH_S)
+		poll(NULL, 0, DUMPS_WAIT_MS);
 }
 
 static void copy_dumps(const struct watcher *r, const char *from)
@@ -213,8 +225,10 @@ static int gather(void *user)
 	copy_logs(r);
 	write_gpus(r);
 	for (size_t i = 0; i < r->sources.v.n; i++)
-		if (r->sources.v.v[i].kind == SOURCE_DUMPS)
+		if (r->sources.v.v[i].kind == SOURCE_DUMPS) {
+			wait_for_dumps(r->sources.v.v[i].what);
 			copy_dumps(r, r->sources.v.v[i].what);
+		}
 	setenv("LOCKSTEP_EVIDENCE", r->folder, 1);
 	if (r->o->collect)
 		run_one(probe_argv("/bin/sh", "-c", r->o->collect, NULL),
