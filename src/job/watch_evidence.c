@@ -277,6 +277,25 @@ int watch_evidence_begin(struct watcher *r, enum watch_matter m)
 	return 0;
 }
 
+/* Of a report, what an alert says. One that finds no end of the job does not unsay what is seen. */
+static json_t *diagnosis_of(const json_t *report)
+{
+	static const char *const kept[] = { "summary",	"cause",      "cause_detail", "action",
+					    "culprits", "confidence", "kind",	      "severity" };
+	const char *verdict = json_string_value(json_object_get(report, "verdict"));
+	const json_t *f = json_array_get(json_object_get(report, "findings"), 0);
+	json_t *d;
+
+	if (!verdict || (strcmp(verdict, "hung") != 0 && strcmp(verdict, "crashed") != 0))
+		return json_pack("{s:s, s:s}", "verdict", "insufficient", "summary",
+				 "what could be collected does not say who");
+	d = json_pack("{s:s}", "verdict", verdict);
+	for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
+		if (json_object_get(f, kept[i]))
+			json_object_set(d, kept[i], json_object_get(f, kept[i]));
+	return d;
+}
+
 static void read_diagnosis(struct watcher *r)
 {
 	_cleanup_free_ char *path = xasprintf("%s.diagnosis.json", r->folder);
@@ -289,17 +308,7 @@ static void read_diagnosis(struct watcher *r)
 	if (!j)
 		return;
 	json_decref(r->diagnosis);
-	r->diagnosis = json_pack("{s:O?}", "verdict", json_object_get(j, "verdict"));
-	if (json_array_size(json_object_get(j, "findings"))) {
-		static const char *const kept[] = { "summary", "cause",	   "cause_detail",
-						    "action",  "culprits", "confidence",
-						    "kind",    "severity" };
-		const json_t *f = json_array_get(json_object_get(j, "findings"), 0);
-
-		for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
-			if (json_object_get(f, kept[i]))
-				json_object_set(r->diagnosis, kept[i], json_object_get(f, kept[i]));
-	}
+	r->diagnosis = diagnosis_of(j);
 	json_decref(j);
 }
 
