@@ -60,11 +60,21 @@ heavy() {
 			--most-mb 1000
 }
 
+# Watchers killed 200 times, and 1,000 saves and evaluations of every kind.
+watchers() {
+	local python
+	python=$(scripts/python.sh)
+	make --no-print-directory all || return
+	export LOCKSTEP=$PWD/build/lockstep
+	WATCH_KILLS=200 "$python" tests/test_watch_alerts.py && LONG=1 "$python" tests/test_watch.py
+}
+
 step cppcheck analyze_cppcheck
 step clang-tidy analyze_clang_tidy
 step gcc-analyzer analyze_gcc
 step sanitizers sanitized_all
 step threads threads_whole
+step watchers watchers
 step torch scripts/check-torch.sh
 step fuzzing scripts/fuzz.sh
 step heavy heavy
