@@ -247,11 +247,49 @@ static void nodes_that_did_not_come_refuse_whatever_is_off(void **state)
 		m.parts[2].part = NULL;
 		if (all[i] >= MEET_IMPOSTOR)
 			m.parts[2].node = UINT32_MAX;
+		if (all[i] == MEET_IMPOSTOR)
+			m.parts[3].presence = MEET_ABSENT;
 		judge(&m);
 		assert_int_equal(preflight_status(m.verdict), 1);
 		assert_non_null(strstr(json_string_value(json_object_get(
 					   check_named(&m, "agreement", "presence"), "measured")),
 				       "n2"));
+		made_done(&m);
+	}
+}
+
+/* Else anybody who reaches the port could keep a job from starting. */
+static void an_impostor_refuses_only_where_a_node_is_not_there(void **state)
+{
+	static const struct {
+		uint32_t claims;
+		enum meet_presence second, third;
+		const char *name, *told;
+	} said[] = {
+		{ 1, MEET_CAME, MEET_CAME, "stranger", "warn" },
+		{ UINT32_MAX, MEET_CAME, MEET_CAME, "stranger", "warn" },
+		{ 77, MEET_CAME, MEET_CAME, "stranger", "warn" },
+		{ 1, MEET_ABSENT, MEET_CAME, "presence", "refuse" },
+		{ 1, MEET_CAME, MEET_ABSENT, "stranger", "warn" },
+		{ UINT32_MAX, MEET_CAME, MEET_LOST, "presence", "refuse" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(said); i++) {
+		bool away = said[i].second || said[i].third;
+		const json_t *c;
+		struct made m;
+
+		made_nodes(&m, "agreement", "code", "{@}", "", "");
+		m.parts[1].presence = said[i].second;
+		m.parts[2].presence = said[i].third;
+		m.parts[3].presence = MEET_IMPOSTOR;
+		m.parts[3].node = said[i].claims;
+		m.parts[3].address = (char *)(uintptr_t) "10.0.0.9";
+		judge(&m);
+		c = check_named(&m, "agreement", said[i].name);
+		assert_string_equal(json_string_value(json_object_get(c, "state")), said[i].told);
+		assert_int_equal(preflight_status(m.verdict), away);
 		made_done(&m);
 	}
 }
@@ -340,6 +378,7 @@ int main(void)
 		cmocka_unit_test(a_tie_names_both_sides),
 		cmocka_unit_test(a_wrong_clock_is_named_even_if_it_is_the_judges),
 		cmocka_unit_test(nodes_that_did_not_come_refuse_whatever_is_off),
+		cmocka_unit_test(an_impostor_refuses_only_where_a_node_is_not_there),
 		cmocka_unit_test(facts_that_are_none_refuse),
 		cmocka_unit_test(strictness_of_a_check_goes_before_its_invariants),
 		cmocka_unit_test(counts_are_joined_from_all_nodes),
