@@ -187,6 +187,39 @@ static void nodes_that_agree_are_not_named(void **state)
 	}
 }
 
+static void alike_but_unreadable_or_without_a_step_is_not_ready(void **state)
+{
+	static const struct {
+		const char *invariant, *probe, *form, *name, *told;
+		int status;
+	} said[] = {
+		{ "agreement", "data", "{\"items\":{\"data\":{\"/d\":\"cannot be read: No\"@}}}",
+		  "data", "unknown", 2 },
+		{ "agreement", "config", "{\"items\":{\"config\":{\"f\":\"cannot be read: No\"@}}}",
+		  "config", "unknown", 2 },
+		{ "agreement", "data", "{\"items\":{\"data\":{\"/d/x\":\"not read: No\"@}}}",
+		  "data", "ok", 0 },
+		{ "blocks", "blocks",
+		  "{\"given\":true,\"ranks\":2,\"digest\":\"d\",\"runs\":[{\"first\":0,\"blocks\":["
+		  "7,5]@}]}",
+		  "balance", "refuse", 1 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(said); i++) {
+		struct made m;
+		const json_t *c;
+
+		made_nodes(&m, said[i].invariant, said[i].probe, said[i].form, "", "");
+		m.plan.blocks_per_step = 8;
+		judge(&m);
+		c = check_named(&m, said[i].invariant, said[i].name);
+		assert_string_equal(json_string_value(json_object_get(c, "state")), said[i].told);
+		assert_int_equal(preflight_status(m.verdict), said[i].status);
+		made_done(&m);
+	}
+}
+
 static void a_tie_names_both_sides(void **state)
 {
 	struct made m;
@@ -375,6 +408,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_odd_node_is_named),
 		cmocka_unit_test(nodes_that_agree_are_not_named),
+		cmocka_unit_test(alike_but_unreadable_or_without_a_step_is_not_ready),
 		cmocka_unit_test(a_tie_names_both_sides),
 		cmocka_unit_test(a_wrong_clock_is_named_even_if_it_is_the_judges),
 		cmocka_unit_test(nodes_that_did_not_come_refuse_whatever_is_off),
