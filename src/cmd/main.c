@@ -145,6 +145,7 @@ int main(int argc, char **argv)
 	const struct command *command;
 
 	signal(SIGABRT, our_bug);
+	signal(SIGCHLD, SIG_DFL); /* ignored by who began us, no child could be waited for */
 	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of the write */
 	streams_hold();
 	if (!name) {
