@@ -318,7 +318,23 @@ class Logs(Case):
         r = self.once('--log', self.log)
         self.assertEqual(r.returncode, 1, r.stdout)
         self.assertIn('hung', r.stdout)
-        self.assertEqual(self.once('--log', self.dir / 'none').returncode, 2)
+        r = self.once('--log', self.dir / 'none')
+        self.assertEqual(r.returncode, 2)
+        self.assertRegex(r.stdout, r'^\S+ (starting|blind): .+\n$')
+
+    def test_names_of_files_may_look_like_patterns(self):
+        folder = self.dir / 'run[1]'
+        folder.mkdir()
+        log = folder / 'a*[0].log'
+        log.write_text(''.join(f'step {i}/1000 loss 1.0\n' for i in range(100)))
+        for path in (log, folder):
+            self.assertEqual(self.once('--log', path).returncode, 0, path)
+
+    def test_a_log_that_is_given_twice_survives_a_restart(self):
+        self.write(''.join(f'step {i}/1000 loss 1.0\n' for i in range(100)))
+        for _ in range(3):
+            r = self.once('--log', self.log, '--log', self.log, '--state', self.dir / 'state')
+            self.assertEqual((r.returncode, r.stderr), (0, ''))
 
     def test_a_restart_repeats_nothing_and_misses_nothing(self):
         rng = random.Random(SEED)

@@ -83,6 +83,25 @@ static void print_change(const struct watcher *r, enum watch_matter m, bool rais
 	json_decref(j);
 }
 
+void watch_say_state(const struct watcher *r)
+{
+	const char *state = watch_state_name(r->now.state);
+	char when[32];
+
+	stamp(r, r->now_ms, when);
+	if (r->o->json) {
+		json_t *j = json_pack("{s:s,s:s,s:s,s:s%}", "time", when, "job", r->job, "state",
+				      state, "summary", r->now.summary, strlen(r->now.summary));
+
+		json_dumpf(j, stdout, JSON_COMPACT);
+		putchar('\n');
+		json_decref(j);
+	} else {
+		printf("%s %s: %s\n", when, state, r->now.summary);
+	}
+	fflush(stdout);
+}
+
 static void begins(struct watcher *r, enum watch_matter m)
 {
 	char summary[WATCH_TEXT * 4], more[WATCH_TEXT + 64] = "";
