@@ -320,7 +320,25 @@ class Logs(Case):
         self.assertIn('hung', r.stdout)
         r = self.once('--log', self.dir / 'none')
         self.assertEqual(r.returncode, 2)
-        self.assertRegex(r.stdout, r'^\S+ (starting|blind): .+\n$')
+        self.assertRegex(r.stdout, r'^\S+ (starting|blind): .+No such file.*\n$')
+
+    def test_what_is_no_file_is_not_replaced_by_metrics(self):
+        self.write(''.join(f'step {i}/1000 loss 1.0\n' for i in range(100)))
+        pipe = self.dir / 'pipe'
+        os.mkfifo(pipe)
+        r = self.once('--log', self.log, '--metrics', pipe)
+        self.assertTrue(pipe.is_fifo())
+        self.assertIn('no regular file', r.stderr)
+
+    def test_odd_configuration_files(self):
+        self.write(''.join(f'step {i}/1000 loss 1.0\n' for i in range(100)))
+        config = self.dir / 'config'
+        for text, status, said in ((f'\ufefflog = {self.log}\r\n'.encode(), 0, ''), (f'log = {self.log}\0x\n'.encode(), 64, 'line 1'),
+                                   (f'log = {self.log}\n'.encode('utf-16'), 64, 'line 1')):
+            config.write_bytes(text)
+            r = self.once(f'-c{config}')
+            self.assertEqual(r.returncode, status, r)
+            self.assertIn(said, r.stderr)
 
     def test_names_of_files_may_look_like_patterns(self):
         folder = self.dir / 'run[1]'

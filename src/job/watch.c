@@ -399,6 +399,9 @@ int watch_run(const struct watch_options *o, struct error *reterr)
 			code = state_open(&r, &lock, reterr);
 		if (!code && o->listen)
 			code = answer_open(&r.answer, o->listen, reterr);
+		if (!code && o->listen && r.answer.fd < 0)
+			code = error_set(reterr, -EINVAL, "--listen %.60s..: too long for a socket",
+					 o->listen);
 		if (!code)
 			code = alerts_begin(&r, reterr);
 		if (!code)
