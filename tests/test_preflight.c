@@ -339,6 +339,47 @@ static void facts_that_are_none_refuse(void **state)
 	made_done(&m);
 }
 
+/* A node that says the most that it may cannot make the verdict larger than can be sent. */
+static void parts_of_any_size_make_a_small_verdict(void **state)
+{
+	static const char *const rows[] = {
+		"{\"name\":\"gpus\",\"invariant\":\"gpus\",\"state\":\"failed\"},",
+		"{\"name\":5,\"invariant\":[],\"state\":{}},",
+		"{\"name\":\"gpus\",\"invariant\":\"gpus\",\"state\":\"done\",\"facts\":{\"gpus\":["
+		"{},5]}},",
+		"[[[[[[]]]]]],",
+	};
+
+	(void)state;
+	for (size_t k = 0; k <= ARRAY_SIZE(rows); k++) {
+		struct made m;
+		struct buf b = { 0 };
+		char *text;
+
+		made_nodes(&m, "gpus", "gpus", "{@}", "", "");
+		buf_put(
+		    &b,
+		    "{\"lockstep_preflight\":1,\"first_rank\":-9,\"ranks_here\":1e3,\"error\":\"",
+		    66);
+		for (size_t i = 0; k == ARRAY_SIZE(rows) && i < 3000000; i++)
+			buf_put(&b, "y", 1);
+		buf_put(&b, "\",\"probes\":[", 12);
+		while (k < ARRAY_SIZE(rows) && b.len < 4000000)
+			buf_put(&b, rows[k], strlen(rows[k]));
+		buf_put(&b, "{}]}", 4);
+		for (unsigned i = 0; i < NODES; i++) {
+			m.parts[i].part = b.data;
+			m.parts[i].part_len = b.len;
+		}
+		judge(&m);
+		text = json_dumps(m.verdict, 0);
+		assert_in_range(strlen(text), 2, 1 << 20);
+		free(text);
+		buf_done(&b);
+		made_done(&m);
+	}
+}
+
 static void strictness_of_a_check_goes_before_its_invariants(void **state)
 {
 	struct error error;
@@ -414,6 +455,7 @@ int main(void)
 		cmocka_unit_test(nodes_that_did_not_come_refuse_whatever_is_off),
 		cmocka_unit_test(an_impostor_refuses_only_where_a_node_is_not_there),
 		cmocka_unit_test(facts_that_are_none_refuse),
+		cmocka_unit_test(parts_of_any_size_make_a_small_verdict),
 		cmocka_unit_test(strictness_of_a_check_goes_before_its_invariants),
 		cmocka_unit_test(counts_are_joined_from_all_nodes),
 		cmocka_unit_test(lists_are_checked),

@@ -12,6 +12,8 @@
 #include <stdio.h>
 
 #define RANKS_NAMED_MOST 4096u
+#define MEASURED_MOST	 4096u /* bytes of words that hold what a node said */
+#define PROBES_MOST	 64u   /* of one node */
 
 static const struct {
 	enum invariant invariant;
@@ -58,6 +60,8 @@ const json_t *node_facts(const struct preflight_node *node, const char *probe)
 	{
 		const char *name = fact_text(p, "name");
 
+		if (i >= PROBES_MOST)
+			break;
 		if (name && !strcmp(name, probe))
 			return json_object_get(p, "facts");
 	}
@@ -106,6 +110,8 @@ static json_t *put(json_t *list, enum invariant i, const char *name, enum check_
 {
 	json_t *c = json_object();
 
+	if (strlen(measured) > MEASURED_MOST)
+		strcpy(measured + MEASURED_MOST - 2, "..");
 	json_object_set_new(c, "invariant", json_string(invariant_name(i)));
 	json_object_set_new(c, "name", json_string(name));
 	json_object_set_new(c, "state", json_string(check_state_name(state)));
@@ -324,6 +330,8 @@ static bool has_probe_of(const struct preflight_node *node, enum invariant i)
 	{
 		const char *of = fact_text(p, "invariant");
 
+		if (k >= PROBES_MOST)
+			break;
 		if (of && !strcmp(of, invariant_name(i)))
 			return true;
 	}
@@ -363,6 +371,8 @@ static void rules_of_probes(struct judging *j)
 				   &j->nodes[i]);
 		json_array_foreach(list, k, p)
 		{
+			if (k >= PROBES_MOST)
+				break;
 			const char *name = fact_text(p, "name"), *state = fact_text(p, "state");
 			const char *of = fact_text(p, "invariant"), *why = fact_text(p, "why");
 			int inv = 0;
