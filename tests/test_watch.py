@@ -330,6 +330,13 @@ class Logs(Case):
         self.assertTrue(pipe.is_fifo())
         self.assertIn('no regular file', r.stderr)
 
+    def test_a_journal_that_is_a_pipe_is_not_waited_for(self):
+        (self.dir / 'state/alerts').mkdir(parents=True, mode=0o700)
+        os.mkfifo(self.dir / 'state/alerts/alerts.log')
+        r = self.once('--log', self.log, '--state', self.dir / 'state', '--alert-command', 'cat')
+        self.assertIn('no regular file', r.stderr)
+        self.assertNotEqual(r.returncode, 0)
+
     def test_odd_configuration_files(self):
         self.write(''.join(f'step {i}/1000 loss 1.0\n' for i in range(100)))
         config = self.dir / 'config'
