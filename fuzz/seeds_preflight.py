@@ -9,7 +9,7 @@ HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'corpus', 'prefl
 
 def part(first=0, **facts):
     return {'lockstep_preflight': 1, 'host': 'h', 'world_size': 8, 'first_rank': first, 'ranks_here': 4,
-            'probes': [{'name': k, 'invariant': {'blocks': 'blocks', 'gpus': 'gpus', 'fabric': 'fabric', 'storage': 'storage',
+            'probes': [{'name': k, 'invariant': {'blocks': 'blocks', 'gpus': 'gpus', 'fabric': 'fabric', 'storage': 'storage', 'kernel-log': 'gpus', 'rendezvous': 'fabric',
                                                  'recoverable': 'recoverable'}.get(k, 'agreement'), 'state': 'done', 'facts': v}
                        for k, v in facts.items()]}
 
@@ -21,10 +21,11 @@ def sound(first, blocks, algo='Ring'):
                 blocks={'given': True, 'runs': [{'first': first, 'blocks': blocks}], 'ranks': 4, 'unit': 'blocks', 'digest': 'a', 'remarks': ['odd']},
                 environment={'items': {'environment': {'NCCL_ALGO': algo}, 'tuning': {}}},
                 config={'items': {'config': {'f': '1', 'f: lr': algo}}},
-                gpus={'source': 'nvml', 'gpus': [gpu], 'models': 2, 'xids': [{'xid': 79, 'bus': 'b', 'age_s': 5}], 'items': {'gpus': {'count': '1'}}},
+                gpus={'source': 'nvml', 'gpus': [gpu], 'models': 2, 'items': {'gpus': {'count': '1'}}},
+                **{'kernel-log': {'xids': [{'xid': 79, 'bus': 'b', 'age_s': 5}]}},
                 fabric={'interfaces': [], 'rdma': [{'port': 'm/1', 'state': 'INIT', 'rate': '1'}], 'contradictions': [{'text': 't', 'hard': True}],
-                        'items': {'mtu': {'eth0': str(first)}, 'speed': {}, 'rdma': {}}, 'clock_synchronized': False,
-                        'rendezvous': {'place': 'h:1', 'address': 'a', 'local': True, 'free': False, 'why': 'taken'}},
+                        'items': {'mtu': {'eth0': str(first)}, 'speed': {}, 'rdma': {}}, 'clock_synchronized': False},
+                rendezvous={'place': 'h:1', 'address': 'a', 'local': True, 'free': False, 'why': 'taken'},
                 storage={'folder': '/c', 'writable': False, 'why': 'full', 'write_ms': 9, 'free_bytes': 5, 'free_inodes': 1, 'newest_bytes': 9,
                          'shm_free_mib': 1, 'open_files': 1, 'memlock_mib': 1, 'free_memory_mib': 1, 'free_cgroup_mib': 1,
                          'items': {'storage': {'/c': 'x'}}},

@@ -18,6 +18,9 @@ step() {
 analyze_cppcheck() {
 	cppcheck --quiet --std=c11 --enable=warning,portability,performance --inline-suppr \
 		--suppress=missingIncludeSystem --suppress=shiftTooManyBitsSigned --suppress=varFuncNullUB \
+		'-Djson_array_foreach(a,i,v)=for(i=0;i<json_array_size(a)&&(v=json_array_get(a,i));i++)' \
+		'-Djson_object_foreach(o,k,v)=for(k=NULL;(v=json_object_get(o,k));)' \
+		'-Djson_object_foreach_safe(o,n,k,v)=for(n=k=NULL;(v=json_object_get(o,k));)' \
 		--error-exitcode=1 -D_GNU_SOURCE -Isrc src
 }
 # That n > 0 of a VEC means memory at v is beyond both analyzers: they are not asked about NULL.
@@ -57,11 +60,21 @@ heavy() {
 			--most-mb 1000
 }
 
+# Watchers killed 200 times, and 1,000 saves and evaluations of every kind.
+watchers() {
+	local python
+	python=$(scripts/python.sh)
+	make --no-print-directory all || return
+	export LOCKSTEP=$PWD/build/lockstep
+	WATCH_KILLS=200 "$python" tests/test_watch_alerts.py && LONG=1 "$python" tests/test_watch.py
+}
+
 step cppcheck analyze_cppcheck
 step clang-tidy analyze_clang_tidy
 step gcc-analyzer analyze_gcc
 step sanitizers sanitized_all
 step threads threads_whole
+step watchers watchers
 step torch scripts/check-torch.sh
 step fuzzing scripts/fuzz.sh
 step heavy heavy

@@ -137,6 +137,24 @@ class Checkpoints(unittest.TestCase):
             path.write_bytes(text)
         self.assertEqual(self.only()['state'], 'good')
 
+    def test_a_file_by_lightning(self):
+        made.write(f'{self.dir}/epoch=1-step=40.ckpt', made.torch_zip(
+            {'epoch': 1, 'global_step': 40, 'pytorch-lightning_version': '2.6', 'state_dict': {'w': made.Tensor('0', b'1234')},
+             'optimizer_states': [{'state': {0: {'exp_avg': made.Tensor('1', b'1234')}}}]}))
+        row = self.only('--whole')
+        self.assertEqual((row['kind'], row['state'], row['step'], row['weights_only']), ('lightning', 'good', 40, False))
+        self.sweep('epoch=1-step=40.ckpt', '', '--cut')
+
+    def test_a_trainer_folder_of_sharded_models(self):
+        made.trainer(f'{self.dir}/checkpoint-500', 500, optimizer=False)
+        os.unlink(self.dir / 'checkpoint-500/model.safetensors')
+        made.dcp(f'{self.dir}/checkpoint-500/pytorch_model_fsdp_0', optimizer=False)
+        made.dcp(f'{self.dir}/checkpoint-500/optimizer_0', optimizer=False)
+        row = self.only('--whole')
+        self.assertEqual((row['kind'], row['state'], row['weights_only']), ('trainer', 'good', False))
+        os.unlink(self.dir / 'checkpoint-500/optimizer_0/.metadata')
+        self.assertIn('did not end', self.only()['why'])
+
     def test_a_trainer_folder_with_deepspeed_in_it(self):
         made.trainer(f'{self.dir}/checkpoint-500', 500, optimizer=False)
         made.deepspeed(f'{self.dir}/checkpoint-500', 500)

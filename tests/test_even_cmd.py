@@ -176,6 +176,12 @@ class Even(unittest.TestCase):
                     self.put(f'ranks/rank_{r}.txt', form.format(n=n, r=r))
                 self.assertEqual(self.blocks(folder, status=1), [5, 7, 6])
                 shutil.rmtree(folder)
+        for first in (0, 1):  # numbers without the word, more than ten
+            for r in range(12):
+                self.put(f'bare{first}/counts_{r + first}.txt', f'{100 + r}\n')
+            self.assertEqual(self.blocks(self.dir / f'bare{first}', status=1), list(range(100, 112)))
+        (self.dir / 'bare0/counts_7.txt').unlink()
+        self.assertIn('no count of rank 7', self.refused(self.dir / 'bare0'))
         for r, n in enumerate([5, 7, 6]):
             self.put(f'deep/rank{r}/counts.json', json.dumps({'num_blocks': n}))
         self.assertEqual(self.blocks(self.dir / 'deep', status=1), [5, 7, 6])
@@ -454,6 +460,12 @@ class Even(unittest.TestCase):
         for i in (0, 1, 3):
             self.put(f's/train-{i:05d}-of-00004.jsonl', jsonl(3))
             self.put(f't/rank{i}.jsonl', jsonl(3))
+            self.put(f'u/{i}.jsonl', jsonl(3))
+            self.put(f'v/{i}/a.jsonl', jsonl(3))
+            self.put(f'w/part-{i + 5}.jsonl', jsonl(i + 1))
+        self.assertIn('no count of rank 2', self.refused(self.dir / 'u'))
+        self.assertIn('no count of rank 2', self.refused(self.dir / 'v'))
+        self.assertEqual(self.blocks(self.dir / 'w', status=1), [1, 2, 4])
         self.assertIn('shard 2 of 4 is not there', self.refused(self.dir / 's'))
         self.assertIn('rank 2', self.refused(self.dir / 't'))
 

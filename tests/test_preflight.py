@@ -254,6 +254,21 @@ class Preflight(unittest.TestCase):
         v = self.alone('--only', 'blocks', '--strict', 'gpus=refuse', '--blocks', self.counts([8, 8]), status=0)
         self.assertEqual({c['invariant'] for c in v['checks']}, {'blocks'})
 
+    def test_launchers_say_who_is_who(self):
+        for variables in (lambda i: {'SLURM_NNODES': '2', 'SLURM_NODEID': str(i), 'SLURM_JOB_ID': '77', 'LOCAL_WORLD_SIZE': '4'},
+                          lambda i: {'PET_NNODES': '2', 'PET_NODE_RANK': str(i), 'PET_NPROC_PER_NODE': '4', 'TORCHELASTIC_RUN_ID': 'x'},
+                          lambda i: {'NNODES': '2', 'NODE_RANK': str(i), 'WORLD_SIZE': '8', 'SLURM_JOB_ID': '77'}):
+            (self.dir / 'meet').mkdir(exist_ok=True)
+            running = [self.command(['--json', '--only', 'agreement', '--meet-folder', self.dir / 'meet', '--wait', '20'],
+                                    self.env(i, **variables(i))) for i in range(2)]
+            said = [p.communicate(timeout=60) for p in running]
+            self.assertEqual([p.returncode for p in running], [0, 0], said)
+            v = json.loads(said[0][0])
+            self.assertEqual((v['nodes'], v['ranks']), (2, 8))
+            self.assertIn('8 ranks on 2 nodes', self.check(v, 'agreement.ranks', 'ok')['measured'])
+            for path in sorted((self.dir / 'meet').rglob('*'), reverse=True):
+                path.rmdir() if path.is_dir() else path.unlink()
+
     def test_ranks_that_two_nodes_or_none_would_run_are_named(self):
         v = self.nodes(2, '--only', 'agreement', '--ranks', 4, each=lambda i: ['--first-rank', 3 * i], status=1)
         self.assertIn('both would run rank 3', [c for c in v['checks'] if c['name'] == 'ranks'][0]['measured'])
@@ -335,6 +350,12 @@ class Preflight(unittest.TestCase):
             v = self.alone('--only', 'gpus', '--probe-seconds', 1, status=1)
             self.assertLess(time.monotonic() - begun, 5)
             self.assertIn('no answer', self.check(v, 'gpus.probe', 'refuse')['measured'])
+
+    def test_xids_are_told_where_the_driver_hangs(self):
+        self.put('bin/nvidia-smi', '#!/bin/sh\nsleep 1000\n', 0o755)
+        self.put('root/kernel.log', f'<4>[{time.clock_gettime(time.CLOCK_BOOTTIME):.6f}] NVRM: Xid (PCI:0000:3b:00): 119, pid=1\n')
+        v = self.alone('--only', 'gpus', '--probe-seconds', 1, status=1)
+        self.assertIn('GSP', self.check(v, 'gpus.xid', 'refuse')['measured'])
 
     def test_a_driver_that_fails_is_refused(self):
         self.put('bin/nvidia-smi', '#!/bin/sh\necho "NVIDIA-SMI has failed"\nexit 9\n', 0o755)
@@ -446,16 +467,18 @@ class Preflight(unittest.TestCase):
     def test_nothing_is_left_when_it_is_ended(self):
         self.put('bin/nvidia-smi', '#!/bin/sh\nsleep 1000\n', 0o755)
         p = self.command(['--only', 'gpus'], self.env(TMPDIR=str(self.dir)))
-        time.sleep(0.7)
-        self.assertTrue([n for n in os.listdir(self.dir) if 'preflight' in n])
+        end = time.monotonic() + 20
+        while not list(self.dir.glob('lockstep-preflight-*/gpus')):
+            self.assertLess(time.monotonic(), end, 'the probe did not begin')
+            time.sleep(0.02)
         p.terminate()
-        self.assertEqual(p.wait(timeout=5), -15)
+        self.assertEqual(p.wait(timeout=20), -15)
         p.communicate()
         self.assertFalse([n for n in os.listdir(self.dir) if 'preflight' in n])
 
     def test_bad_usage_is_one_line(self):
         for argv in (['--only', 'nothing'], ['--strict', 'gpus'], ['--strict', 'gpus=maybe'], ['--strict', 'gpus.nothing=warn'], ['--limit', 'x=1'], ['--limit', 'skew-ms=x'],
-                     ['--blocks-per-step', '0'], ['--nodes', '3'], ['--nodes', '2', '--node', '2'], ['--checkpoint-size', 'big'], ['word'],
+                     ['--blocks-per-step', '0'], ['--ranks', '99999999999'], ['--limit', 'skew-ms=9999999999999999'], ['--nodes', '3'], ['--nodes', '2', '--node', '2'], ['--checkpoint-size', 'big'], ['word'],
                      ['--nodes', '2', '--meet-folder', '.', '--names', 'a']):
             p = self.command(argv, self.env())
             out, err = p.communicate(timeout=30)

@@ -77,6 +77,23 @@ class Scene(unittest.TestCase):
                 wrap = ('sh', '-c', 'rmdir ckpt && ln -s /proc ckpt && exec "$0" "$@"')
             self.start(i, '--wait', str(wait), wrap=wrap, **({'LOCKSTEP_PREFLIGHT_CLOCK_MS': '-90000'} if i == CLOCK and i in faults else {}))
 
+    def wait_until_it_came(self, i):
+        """Its connection to the meeting stands, and has had a second for what it says."""
+        end = time.monotonic() + 10
+        while time.monotonic() < end:
+            inodes = {os.readlink(f'/proc/{self.running[i].pid}/fd/{fd}') for fd in self.descriptors(i)}
+            for line in pathlib.Path('/proc/net/tcp').read_text().splitlines()[1:]:
+                fields = line.split()
+                if fields[2].endswith(f':{self.port:04X}') and fields[3] == '01' and f'socket:[{fields[9]}]' in inodes:
+                    time.sleep(1)
+                    return
+            time.sleep(0.1)
+        self.fail(f'node {i} did not come')
+
+    def descriptors(self, i):
+        folder = f'/proc/{self.running[i].pid}/fd'
+        return [fd for fd in os.listdir(folder) if os.path.lexists(f'{folder}/{fd}')]
+
     def verdicts(self, without=()):
         said = {i: p.communicate(timeout=60) for i, p in self.running.items()}
         texts = {out for i, (out, _) in said.items() if i not in without}
@@ -87,7 +104,8 @@ class Scene(unittest.TestCase):
     def test_each_is_named_and_nobody_hangs(self):
         begun = time.monotonic()
         self.start_all({LATE, CLOCK, FILE, DIES, ROOM, LIES, ABSENT}, wait=14)
-        time.sleep(6)
+        time.sleep(3)
+        self.wait_until_it_came(DIES)
         self.running[DIES].send_signal(signal.SIGKILL)
         self.start(LATE, '--wait', '14')
         v = self.verdicts(without=(DIES, LIES))

@@ -214,6 +214,18 @@ class Run(unittest.TestCase):
         self.assertIn('left as it is: TORCH_NCCL_TRACE_BUFFER_SIZE', r.stderr)
         self.assertTrue(env['TORCH_FR_DUMP_TEMP_FILE'].endswith('/out/attempt-1/nccl_trace_rank_'))
 
+    def test_what_the_gate_refuses_is_not_begun(self):
+        (self.dir / 'counts.csv').write_text('rank,blocks\n0,800\n1,790\n')
+        gate = ['--preflight-args', '--only blocks --blocks counts.csv --blocks-per-step 8']
+        argv = [a for a in self.argv(*gate, cmd=['touch', 'begun']) if a != '--no-preflight']
+        r = subprocess.run(argv, capture_output=True, text=True, cwd=self.dir, env=self.env, timeout=60)
+        self.assertEqual(r.returncode, 125, r.stderr)
+        self.assertIn('refuse', r.stderr)
+        self.assertFalse((self.dir / 'begun').exists())
+        (self.dir / 'counts.csv').write_text('rank,blocks\n0,800\n1,800\n')
+        self.assertEqual(subprocess.run(argv, capture_output=True, cwd=self.dir, env=self.env, timeout=60).returncode, 0)
+        self.assertTrue((self.dir / 'begun').exists())
+
     HANG = ('--hang-after', '1', '--look-after', '1', '--grace', '1')
 
     def test_a_hang_is_restarted_with_its_evidence_kept(self):

@@ -171,8 +171,8 @@ static void sources_that_show_nothing_are_blindness(void **state)
 	struct watch w = begun();
 
 	(void)state;
-	assert_int_equal(judged(&w, 5 * MINUTE).state, WATCH_STARTING);
-	assert_int_equal(judged(&w, 11 * MINUTE).state, WATCH_BLIND);
+	assert_int_equal(judged(&w, 29 * MINUTE).state, WATCH_STARTING);
+	assert_int_equal(judged(&w, 31 * MINUTE).state, WATCH_BLIND);
 	watch_done(&w);
 }
 

@@ -130,8 +130,12 @@ even() { # ends
 
 watch() { # says hung, and who
 	start "$OUT/watch"
+	# of this job's ranks alone, whatever else runs here; in earnest: over ssh, on each node
+	cat >"$OUT/watch/collect.sh" <<-END
+		exec "$LOCKSTEP" collect --out "\$LOCKSTEP_EVIDENCE/node" \$(sed -n 's/^\[rank[0-9]*\]: rank .* pid \([0-9]*\),.*/\1/p' "$OUT/watch/train.log")
+	END
 	"$LOCKSTEP" watch --log "$OUT/watch/train.log" --checkpoints "$OUT/watch/checkpoints" --interval 1s --suspect 3s --hung 10s \
-		--state "$OUT/watch/state" --evidence "$OUT/watch/evidence" --collect-command "$LOCKSTEP"' collect --out "$LOCKSTEP_EVIDENCE/node"' \
+		--state "$OUT/watch/state" --evidence "$OUT/watch/evidence" --collect-command "sh '$OUT/watch/collect.sh'" \
 		--alert-command "cat >>'$OUT/watch/alerts.json'; echo >>'$OUT/watch/alerts.json'" >"$OUT/watch/watch.log" 2>&1 &
 	local watcher=$! said
 	pids+=($watcher)
@@ -149,7 +153,7 @@ watch() { # says hung, and who
 	sed 's/^/  /' "$OUT/watch/watch.log"
 	grep -qa '"key":"hung"' "$OUT/watch/alerts.json" || { fail "no alert of a hang"; return; }
 	[ -n "$said" ] || { fail "the alert names nobody"; return; }
-	say "alert: $(printf '%s' "$said" | "$PYTHON" -c 'import json, sys; a = json.load(sys.stdin); print(a["summary"], a["detail"]["diagnosis"])')"
+	say "alert: $(printf '%s' "$said" | "$PYTHON" -c 'import json, sys; a = json.load(sys.stdin); print(a["severity"], a["detail"]["diagnosis"]["culprits"])')"
 	printf '%s' "$said" | grep -qa "rank $short\|\"ranks\":\[$short\]" || fail "rank $short is not named"
 }
 

@@ -238,7 +238,7 @@ class Even:
         the last. So a vote has a step's time to come in, and where steps are short one does for several of them."""
         self._agree_on_length()
         window = self._window(self.taken, self.accumulate - self.taken % self.accumulate, self._snapshot)
-        self._source.fetch(window, 1)
+        self._source.fetch(window, window.want)
         self._voted_at = None
         vote = self._vote(window, 0)
         try:
@@ -252,10 +252,14 @@ class Even:
                 steps = range(0, give, self.accumulate)
                 for done, begin in enumerate(steps, 1):
                     if window:
-                        self._source.fetch(window, done / len(steps))
+                        self._source.fetch(window, -(-window.want * done // len(steps)))
                         vote = self._vote(window, done) if done == len(steps) else None
-                    for i in range(begin, min(begin + self.accumulate, give)):
-                        yield self._give(this.batches[i]) if i < len(this.batches) else self._give_filler()
+                    for batch in this.batches[begin:min(begin + self.accumulate, give)]:
+                        self.taken += 1
+                        self.weight = 1.
+                        yield batch
+                    for _ in range(max(begin, len(this.batches)), min(begin + self.accumulate, give)):
+                        yield self._give_filler()
             self.dropped = max(len(this.batches) - give, 0)
             self._raise_if_told(least, most)
         finally:

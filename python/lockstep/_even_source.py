@@ -4,6 +4,7 @@
 Nothing here speaks to other ranks.
 """
 import sys
+from itertools import islice
 
 
 def length(loader):
@@ -48,11 +49,12 @@ class Source:
 
     def own(self):
         """[batch] of the first pass, None behind its end."""
-        if self.spent:
-            return None
-        got = self._next()
-        self.spent = got is None
-        return got
+        if not self.spent:
+            for batch in self.batches:
+                self.had, self.last = True, batch
+                return [batch]
+            self.spent = True
+        return None
 
     def can_fill(self):
         if self.how == 'pad':
@@ -73,10 +75,15 @@ class Source:
             got = self._next()
         return got
 
-    def fetch(self, window, share):
-        """A window's own batches, up to this share of it."""
-        while len(window.batches) < window.want * share and (got := self.own()) is not None:
-            window.batches.append(got)
+    def fetch(self, window, n):
+        """The window's own batches, up to so many."""
+        n -= len(window.batches)
+        if n > 0 and not self.spent:
+            got = list(islice(self.batches, n))
+            window.batches += got
+            self.spent = len(got) < n
+            if got:
+                self.had, self.last = True, got[-1]
 
     def skip(self, n):
         """Past n batches that were had before."""

@@ -135,14 +135,20 @@ static void print_spread(const struct page *p, const struct even_report *r)
 	char of[64] = "";
 	double mean = (double)b->total / (double)b->ranks;
 
-	sentence(p, "Data:     ",
-		 "%zu rank%s, %s %s in all; %s on rank %" PRId64 " (least) to %s on rank %" PRId64
-		 " (most): %s apart, %s of a rank's",
-		 b->ranks, plural_of((int64_t)b->ranks), page_count((uint64_t)b->total, total),
-		 unit_of(r, b->total, unit), page_count((uint64_t)b->least, least), b->first_rank,
-		 page_count((uint64_t)b->most, most), b->last_rank,
-		 page_count((uint64_t)(b->most - b->least), apart),
-		 percent(mean > 0 ? (double)(b->most - b->least) / mean : 0, share));
+	if (b->least == b->most)
+		sentence(p, "Data:     ", "%zu rank%s, %s %s in all; %s on each", b->ranks,
+			 plural_of((int64_t)b->ranks), page_count((uint64_t)b->total, total),
+			 unit_of(r, b->total, unit), page_count((uint64_t)b->least, least));
+	else
+		sentence(p, "Data:     ",
+			 "%zu rank%s, %s %s in all; %s on rank %" PRId64
+			 " (least) to %s on rank %" PRId64 " (most): %s apart, %s of a rank's",
+			 b->ranks, plural_of((int64_t)b->ranks),
+			 page_count((uint64_t)b->total, total), unit_of(r, b->total, unit),
+			 page_count((uint64_t)b->least, least), b->first_rank,
+			 page_count((uint64_t)b->most, most), b->last_rank,
+			 page_count((uint64_t)(b->most - b->least), apart),
+			 percent(mean > 0 ? (double)(b->most - b->least) / mean : 0, share));
 	if (r->counts.sequence_length > 0)
 		snprintf(of, sizeof(of), ", each of %s tokens",
 			 page_count((uint64_t)r->counts.sequence_length, tokens));

@@ -9,6 +9,8 @@
 #include <ctype.h>
 #include <signal.h>
 
+#define RANKS_MOST (1 << 24)
+
 struct preflight_args {
 	struct option_texts strict, limit, blocks, config, data;
 	const char *only, *skip, *code, *python, *rendezvous, *checkpoints, *checkpoint_size;
@@ -20,11 +22,10 @@ struct preflight_args {
 #define AT(field) offsetof(struct preflight_args, field)
 
 static const struct option_row preflight_rows[] = {
-	{ "only", 0, OPTION_TEXT, AT(only), "LIST",
-	  "look at these invariants only: blocks, agreement, gpus, fabric, storage, recoverable" },
+	{ "only", 0, OPTION_TEXT, AT(only), "LIST", "look at these invariants only, blocks,gpus" },
 	{ "skip", 0, OPTION_TEXT, AT(skip), "LIST", "leave these invariants out" },
 	{ "strict", 0, OPTION_TEXTS, AT(strict), "LIST",
-	  "what a breach does, gpus=warn,fabric.clock=off: refuse, warn or off" },
+	  "what a breach does: gpus=warn,fabric.clock=off" },
 	{ "limit", 0, OPTION_TEXTS, AT(limit), "LIST", "other limits, skew-ms=100,shm-mib=64" },
 	{ "json", 0, OPTION_FLAG, AT(json), NULL, "print the verdict as JSON" },
 	{ "blocks", 'b', OPTION_TEXTS, AT(blocks), "PATH",
@@ -84,7 +85,10 @@ const struct option_spec preflight_spec = {
 	.operands = "[PATH...]",
 	.purpose = "the gate before a job: refuse what would hang or be lost",
 	.rows = preflight_rows,
-	.more = "Exit status: 0 ready, 1 refused, 2 cannot tell.\n\n"
+	.more = "Invariants: blocks, agreement, gpus, fabric, storage, recoverable; a breach may "
+		"refuse, warn\n"
+		"or be off.\n"
+		"Exit status: 0 ready, 1 refused, 2 cannot tell.\n\n"
 		"Block balance alone, on one machine, of a file with columns rank,blocks:\n"
 		"  lockstep preflight --only blocks --blocks counts.csv --blocks-per-step 8\n",
 };
@@ -186,6 +190,10 @@ static int fill_plan(const struct preflight_args *a, struct preflight_plan *p, c
 	if (a->checkpoint_size && (p->checkpoint_bytes = parse_size(a->checkpoint_size)) < 0)
 		return error_set(reterr, -EINVAL, "\"%.60s\" is no size such as 120G",
 				 a->checkpoint_size);
+	if (a->world_size > RANKS_MOST || a->first_rank > RANKS_MOST || a->ranks > RANKS_MOST ||
+	    a->gpus > RANKS_MOST || a->save_minutes > RANKS_MOST)
+		return error_set(reterr, -EINVAL, "a number of more than %d is no job's",
+				 RANKS_MOST);
 	if (a->blocks_per_step == 0)
 		return error_set(reterr, -EINVAL, "--blocks-per-step is 1 or more");
 	return 0;

@@ -11,6 +11,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -19,7 +20,7 @@
 #include <unistd.h>
 
 #define DRAIN_MS 10000
-#define START_MS 3000
+#define START_MS 10000
 
 /* --- places --- */
 
@@ -149,8 +150,11 @@ static void agent_exec(const struct tracing *t)
 {
 	_cleanup_free_ char *log = xasprintf("%s/%s", t->out, TRACING_LOG);
 	int null = open("/dev/null", O_RDWR);
+	sigset_t none;
 	int fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
 
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
 	dup2(null, STDIN_FILENO);
 	dup2(null, STDOUT_FILENO);
 	dup2(fd < 0 ? null : fd, STDERR_FILENO);

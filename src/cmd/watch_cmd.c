@@ -171,10 +171,10 @@ static int times_of(const struct watch_args *a, struct watch_options *o)
 	} times[] = {
 		{ "interval", a->interval, &o->interval_ms, 100 },
 		{ "deadline", a->deadline, &o->deadline_ms, 100 },
-		{ "suspect", a->suspect, &o->limits.suspect_ms, 1000 },
-		{ "hung", a->hung, &o->limits.hung_ms, 1000 },
+		{ "suspect", a->suspect, &o->limits.suspect_ms, 100 },
+		{ "hung", a->hung, &o->limits.hung_ms, 100 },
 		{ "start", a->start, &o->limits.start_ms, 1000 },
-		{ "blind", a->blind, &o->limits.blind_ms, 1000 },
+		{ "blind", a->blind, &o->limits.blind_ms, 100 },
 		{ "slow", a->slow, &o->limits.slow_ms, 0 },
 		{ "save-every", a->save_every, &o->limits.save_every_ms, 0 },
 		{ "evidence-limit", a->evidence_limit, &o->evidence_ms, 1000 },

@@ -263,7 +263,7 @@ static int give_part(struct meet_place *p)
 static int look_for_call(struct meet_place *p, int dir)
 {
 	struct buf text = { 0 };
-	struct meet_file f;
+	struct meet_file f = { 0 };
 	int r = place_read(dir, FILE_CALL_NAME, MEET_FILE_SMALL, &text);
 
 	if (r == -ENOENT)
@@ -297,7 +297,7 @@ static int look_for_call(struct meet_place *p, int dir)
 static bool look_for_verdict(struct meet_place *p, int dir, struct buf *ret_verdict)
 {
 	struct buf text = { 0 };
-	struct meet_file f;
+	struct meet_file f = { 0 };
 	struct stat st;
 	_cleanup_close_ int fd = place_open_file(dir, FILE_VERDICT_NAME, VERDICT_FILE_MOST, &st);
 	bool ours = false;

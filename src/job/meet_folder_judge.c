@@ -139,7 +139,7 @@ static void say_bad(struct folder_judge *j, struct member *b, const char *file, 
 static void take_file(struct folder_judge *j, struct member *b, const char *file,
 		      const struct buf *text)
 {
-	struct meet_file f;
+	struct meet_file f = { 0 };
 	char *clean;
 	int64_t now = meet_now_ms();
 	int r = meet_file_get(j->p->m, text->data, text->len, &f);
@@ -285,7 +285,7 @@ static int still_ours(struct folder_judge *j)
 {
 	_cleanup_close_ int dir = place_open_dir(j->p);
 	struct buf text = { 0 };
-	struct meet_file f;
+	struct meet_file f = { 0 };
 	int r = dir < 0 ? dir : place_read(dir, FILE_CALL_NAME, MEET_FILE_SMALL, &text);
 
 	if (r >= 0)

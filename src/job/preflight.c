@@ -10,6 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#define RANKS_MOST ((int64_t)1 << 24)	  /* of a job */
+#define LIMIT_MOST INT64_C(1000000000000) /* of any kind */
+
 static const char *const invariant_names[INVARIANTS] = {
 	[INVARIANT_BLOCKS] = "blocks",	 [INVARIANT_AGREEMENT] = "agreement",
 	[INVARIANT_GPUS] = "gpus",	 [INVARIANT_FABRIC] = "fabric",
@@ -116,7 +119,7 @@ static int64_t variable_number(const char *const *names)
 		errno = 0;
 		v = strtoll(text, &end, 10);
 		/* Slurm writes "8(x4)" of nodes that are alike. */
-		if (!errno && (!*end || (*end == '(' && !strchr(end, ','))))
+		if (!errno && v <= RANKS_MOST && (!*end || (*end == '(' && !strchr(end, ','))))
 			return v;
 	}
 	return -1;
@@ -282,7 +285,7 @@ int preflight_limits(struct preflight_plan *p, const char *list, struct error *r
 		errno = 0;
 		v = equals && isdigit((unsigned char)equals[1]) ? strtoll(equals + 1, &end, 10)
 								: -1;
-		if (v < 0 || errno || end != word + len)
+		if (v < 0 || v > LIMIT_MOST || errno || end != word + len)
 			return error_set(reterr, -EINVAL, "\"%.*s\" should be NAME=NUMBER",
 					 (int)MIN(len, 60u), word);
 		p->limits[i] = v;

@@ -245,6 +245,10 @@ static void rule_of_coverage(struct judging *j, const struct counted *c)
 		first = first < 0 ? next : first;
 		missing += world - next;
 	}
+	/* The counts of nodes that did not come are missing with them. */
+	for (size_t i = 0; i < j->n; i++)
+		if (!j->nodes[i].part)
+			missing = 0;
 	if (!missing && !beyond)
 		return;
 	if (world < 0)
@@ -268,6 +272,9 @@ static char *balance_text(const struct judging *j, const struct counted *c,
 	const struct preflight_node *l = node_of_rank(j, b->last_rank);
 	bool hosts = f && l && j->n > 1;
 
+	if (b->least_steps == b->most_steps && per_step == 1)
+		return xasprintf("all %zu ranks have %s %s", b->ranks, thousands(b->least_steps),
+				 c->unit);
 	if (b->least_steps == b->most_steps)
 		return xasprintf("all %zu ranks end after %s steps of %s %s", b->ranks,
 				 thousands(b->least_steps), thousands(per_step), c->unit);

@@ -76,7 +76,7 @@ struct place {
 
 static void look_at_place(struct place *p, const struct preflight_node *node)
 {
-	const json_t *r = json_object_get(node_facts(node, "fabric"), "rendezvous");
+	const json_t *r = node_facts(node, "rendezvous");
 	const char *answer = fact_text(r, "answer"), *why = fact_text(r, "why");
 	const char *place = fact_text(r, "place"), *address = fact_text(r, "address");
 

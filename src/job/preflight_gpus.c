@@ -37,25 +37,30 @@ static const struct {
 
 /* --- on each node --- */
 
-static void put_xids(json_t *facts)
+/* By itself: where the driver hangs, the kernel's log may say why. */
+int facts_of_kernel_log(const struct preflight_plan *p, json_t **ret, struct error *reterr)
 {
 	_cleanup_free_ char *text = NULL;
-	json_t *xids = json_array();
+	json_t *facts = json_object(), *xids = json_array();
 	struct timespec up;
-	int len;
+	int len = 0;
 
+	(void)p;
+	(void)reterr;
 	if (*preflight_root()) {
 		text = system_text("/kernel.log", KERNEL_LOG_MOST);
 	} else {
 		text = xmalloc(KERNEL_LOG_MOST + 1);
 		len = klogctl(3 /* SYSLOG_ACTION_READ_ALL */, text, KERNEL_LOG_MOST);
 		text[MAX(len, 0)] = 0;
-		json_object_set_new(facts, "kernel_log", json_boolean(len >= 0));
 	}
 	clock_gettime(CLOCK_BOOTTIME, &up);
 	if (text)
 		kernel_xids(text, up.tv_sec, xids);
+	json_object_set_new(facts, "kernel_log", json_boolean(len >= 0));
 	json_object_set_new(facts, "xids", xids);
+	*ret = facts;
+	return 0;
 }
 
 /* "8 x NVIDIA H200, 143,771 MiB": what nodes are compared by; mixed ones are counted. */
@@ -112,7 +117,6 @@ int facts_of_gpus(const struct preflight_plan *p, json_t **ret, struct error *re
 		json_object_set_new(facts, "source", json_string("none"));
 	name_processes(gpus);
 	put_models(facts, gpus);
-	put_xids(facts);
 	json_object_set_new(facts, "gpus", gpus);
 	*ret = facts;
 	return 0;
@@ -204,10 +208,9 @@ static void look_at_gpu(struct gpu_rules *r, const struct preflight_node *node, 
 	look_at_errors(r, node, g, index);
 }
 
-static void look_at_xids(struct gpu_rules *r, const struct preflight_node *node,
-			 const json_t *facts)
+static void look_at_xids(struct gpu_rules *r, const struct preflight_node *node)
 {
-	const json_t *x;
+	const json_t *facts = node_facts(node, "kernel-log"), *x;
 	size_t i;
 
 	json_array_foreach(json_object_get(facts, "xids"), i, x)
@@ -266,7 +269,7 @@ static void look_at_node(struct gpu_rules *r, const struct preflight_node *node,
 	if (!facts)
 		return;
 	r->nodes++;
-	r->deaf += json_is_false(json_object_get(facts, "kernel_log"));
+	r->deaf += json_is_false(json_object_get(node_facts(node, "kernel-log"), "kernel_log"));
 	/* Who says how many ranks a node has wants a GPU for each, where there are GPUs. */
 	if (r->j->plan->gpus_here < 0 && n && node->ranks > wanted)
 		wanted = node->ranks;
@@ -283,7 +286,6 @@ static void look_at_node(struct gpu_rules *r, const struct preflight_node *node,
 		       xasprintf("%s kinds of GPU", thousands(fact_number(facts, "models", 1))));
 	json_array_foreach(json_object_get(facts, "gpus"), i, g) if (i < 64)
 	    look_at_gpu(r, node, g);
-	look_at_xids(r, node, facts);
 }
 
 static void put_gpu_checks(struct judging *j, struct gpu_rules *r)
@@ -337,6 +339,22 @@ static void put_gpu_checks(struct judging *j, struct gpu_rules *r)
 			     rows[i].remedy);
 }
 
+static void put_count(struct judging *j, struct gpu_rules *r, int64_t asked)
+{
+	if (!r->gpus && asked <= 0 && !r->trouble.n && !r->count.n)
+		check_put(j, INVARIANT_GPUS, "count",
+			  j->plan->asked[INVARIANT_GPUS] && asked < 0 ? CHECK_UNKNOWN : CHECK_OK,
+			  xstrdup("no GPU on any node, and none was asked for"),
+			  "as many GPUs as were asked for", "ask for them by --gpus");
+	else
+		gathered_put(j, &r->count, INVARIANT_GPUS, "count", CHECK_REFUSE,
+			     xasprintf("%s on %zu node%s", thousands((int64_t)r->gpus), r->nodes,
+				       r->nodes == 1 ? "" : "s"),
+			     asked >= 0 ? "as many GPUs as were asked for"
+					: "as many GPUs as other nodes, and as ranks",
+			     "reset or replace what is missing, or leave the node out");
+}
+
 void rules_of_gpus(struct judging *j)
 {
 	static const struct same_rule alike = {
@@ -353,22 +371,12 @@ void rules_of_gpus(struct judging *j)
 	int64_t usual = usual_count(j), asked = j->plan->gpus_here;
 	int64_t wanted = asked >= 0 ? asked : usual;
 
-	for (size_t i = 0; i < j->n; i++)
+	for (size_t i = 0; i < j->n; i++) {
 		look_at_node(&r, &j->nodes[i], wanted);
-	if (!r.nodes)
-		return;
-	if (!r.gpus && asked <= 0 && !r.trouble.n && !r.count.n)
-		check_put(j, INVARIANT_GPUS, "count",
-			  j->plan->asked[INVARIANT_GPUS] && asked < 0 ? CHECK_UNKNOWN : CHECK_OK,
-			  xstrdup("no GPU on any node, and none was asked for"),
-			  "as many GPUs as were asked for", "ask for them by --gpus");
-	else
-		gathered_put(j, &r.count, INVARIANT_GPUS, "count", CHECK_REFUSE,
-			     xasprintf("%s on %zu node%s", thousands((int64_t)r.gpus), r.nodes,
-				       r.nodes == 1 ? "" : "s"),
-			     asked >= 0 ? "as many GPUs as were asked for"
-					: "as many GPUs as other nodes, and as ranks",
-			     "reset or replace what is missing, or leave the node out");
+		look_at_xids(&r, &j->nodes[i]);
+	}
+	if (r.nodes) /* else it is said already what became of the probe */
+		put_count(j, &r, asked);
 	if (r.gpus)
 		rule_of_same(j, &alike);
 	put_gpu_checks(j, &r);

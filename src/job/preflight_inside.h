@@ -22,6 +22,8 @@ int facts_of_versions(const struct preflight_plan *p, json_t **ret, struct error
 int facts_of_code(const struct preflight_plan *p, json_t **ret, struct error *reterr);
 int facts_of_config(const struct preflight_plan *p, json_t **ret, struct error *reterr);
 int facts_of_gpus(const struct preflight_plan *p, json_t **ret, struct error *reterr);
+int facts_of_kernel_log(const struct preflight_plan *p, json_t **ret, struct error *reterr);
+int facts_of_rendezvous(const struct preflight_plan *p, json_t **ret, struct error *reterr);
 int facts_of_fabric(const struct preflight_plan *p, json_t **ret, struct error *reterr);
 int facts_of_storage(const struct preflight_plan *p, json_t **ret, struct error *reterr);
 int facts_of_recoverable(const struct preflight_plan *p, json_t **ret, struct error *reterr);

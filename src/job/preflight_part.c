@@ -44,6 +44,8 @@ static const struct probe_row probe_rows[] = {
 	{ "config", INVARIANT_AGREEMENT, facts_of_config, 1, has_config },
 	{ "data", INVARIANT_AGREEMENT, facts_of_data, COUNTING, has_data },
 	{ "gpus", INVARIANT_GPUS, facts_of_gpus, 1, NULL },
+	{ "kernel-log", INVARIANT_GPUS, facts_of_kernel_log, 1, NULL },
+	{ "rendezvous", INVARIANT_FABRIC, facts_of_rendezvous, 1, NULL },
 	{ "fabric", INVARIANT_FABRIC, facts_of_fabric, 1, NULL },
 	{ "storage", INVARIANT_STORAGE, facts_of_storage, 1, NULL },
 	{ "recoverable", INVARIANT_RECOVERABLE, facts_of_recoverable, 1, NULL },

@@ -196,7 +196,7 @@ static void put_side(struct buf *b, const struct compared *c, const struct side 
 	}
 	for (size_t i = 0; i < s->nodes.n; i++) {
 		if (i)
-			put_text(b, " and ");
+			put_text(b, i + 1 < s->nodes.n ? ", " : " and ");
 		put_text(b, c->j->nodes[s->nodes.v[i]].host);
 	}
 }

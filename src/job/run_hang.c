@@ -21,6 +21,7 @@
 #define TIMES_LONGEST 2
 #define PAUSE_MOST_MS 3600000 /* a pause that was seen once excuses no more than this */
 #define LOOK_LEAST_MS 30000
+#define EVIDENCE_MOST 20u
 #define COLLECT_MS    120000u
 #define DIAGNOSE_MS   120000u
 #define STILL_BYTES   1048576u
@@ -81,6 +82,8 @@ static void collect(struct run *r, struct attempt *a, struct hang *h)
 	struct tree t = { 0 };
 	char **argv;
 
+	if (a->evidence >= EVIDENCE_MOST)
+		return; /* what pauses so often is known by now */
 	tree_look(&t, helpers, ARRAY_SIZE(helpers));
 	argv = collect_argv(r, a, &t);
 	helper_start(&h->helper, "collect", argv, out, true, COLLECT_MS);
@@ -92,7 +95,7 @@ static void collect(struct run *r, struct attempt *a, struct hang *h)
 static void diagnose(struct run *r, struct attempt *a, struct hang *h, bool with_log)
 {
 	_cleanup_free_ char *out = run_beside(a, with_log ? "hang.json" : "hang-without-log.json");
-	char **argv = run_diagnose_argv(r, a, with_log);
+	char **argv = run_diagnose_argv(r, a, with_log ? RUN_WITH_LOG : RUN_EVIDENCE);
 
 	helper_start(&h->helper, "diagnose", argv, out, false, DIAGNOSE_MS);
 	argv_done(argv);

@@ -152,9 +152,14 @@ void run_resume(struct run *r, struct attempt *a, char ***ret_argv);
 void argv_done(char **argv);
 /* Why it failed: diagnose on the attempt's folder. */
 void run_classify(struct run *r, struct attempt *a);
-/* Reads a report of diagnose: 0 and cause, verdict, summary. */
+/* Reads a report of diagnose: 0 and verdict, and cause and summary of what stopped the job. */
 int run_report_read(const char *path, struct attempt *a);
-char **run_diagnose_argv(const struct run *r, const struct attempt *a, bool with_log);
+enum run_words {
+	RUN_EVIDENCE, /* collections and the recorder's dumps: nothing that was printed */
+	RUN_WITH_LOG,
+	RUN_ALL /* the tracer's records too */
+};
+char **run_diagnose_argv(const struct run *r, const struct attempt *a, enum run_words of);
 void run_decide(struct run *r, struct attempt *a);
 /* Nodes agree: on launching (again), and from where. No agreement: RUN_STOP. */
 enum run_go { RUN_GO_ON, RUN_STOP, RUN_DONE };

@@ -47,35 +47,56 @@ struct words {
 	size_t n, cap;
 };
 
-/* What is not the log: collections, dumps of the recorder, the tracer's records. */
-static void add_evidence(const struct attempt *a, struct words *v)
+/*
+ * Records of steps are looked at last: they tell of slowness, which is not why a job stops.
+ */
+static void add_files(const struct attempt *a, struct words *v, enum run_words of)
 {
-	static const char *const kinds[] = { "evidence-*", "nccl_trace_rank_*", "*.lks" };
+	static const struct {
+		const char *pattern;
+		enum run_words of;
+	} files[] = { { "evidence-*", RUN_EVIDENCE },
+		      { "nccl_trace_rank_*", RUN_EVIDENCE },
+		      { "output.log", RUN_WITH_LOG } };
 
-	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
-		_cleanup_free_ char *pattern = run_path(a, kinds[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		_cleanup_free_ char *pattern = run_path(a, files[i].pattern);
 		glob_t g;
 
-		if (glob(pattern, 0, NULL, &g) == 0)
+		if (files[i].of <= of && glob(pattern, 0, NULL, &g) == 0) {
 			for (size_t k = 0; k < g.gl_pathc; k++)
 				*vec_push(v) = xstrdup(g.gl_pathv[k]);
-		globfree(&g);
+			globfree(&g);
+		}
 	}
 }
 
-char **run_diagnose_argv(const struct run *r, const struct attempt *a, bool with_log)
+char **run_diagnose_argv(const struct run *r, const struct attempt *a, enum run_words of)
 {
 	struct words v = { 0 };
 
 	*vec_push(&v) = xstrdup(r->p->self);
 	*vec_push(&v) = xstrdup("diagnose");
 	*vec_push(&v) = xstrdup("--json");
-	if (with_log)
+	if (of == RUN_ALL)
 		*vec_push(&v) = xstrdup(a->folder);
 	else
-		add_evidence(a, &v);
+		add_files(a, &v, of);
 	*vec_push(&v) = NULL;
 	return v.v;
+}
+
+/* Does a finding say why a job stopped? */
+static bool of_a_stop(const json_t *finding)
+{
+	static const char *const kinds[] = { "hang", "crash", "config" };
+	const char *severity = json_string_value(json_object_get(finding, "severity"));
+	const char *kind = json_string_value(json_object_get(finding, "kind"));
+
+	for (size_t i = 0; severity && kind && i < ARRAY_SIZE(kinds); i++)
+		if (strcmp(severity, "fault") == 0 && strcmp(kind, kinds[i]) == 0)
+			return true;
+	return false;
 }
 
 int run_report_read(const char *path, struct attempt *a)
@@ -91,11 +112,10 @@ int run_report_read(const char *path, struct attempt *a)
 	snprintf(a->verdict, sizeof(a->verdict), "%s", verdict);
 	json_array_foreach(json_object_get(report, "findings"), i, f)
 	{
-		const char *severity = json_string_value(json_object_get(f, "severity"));
 		const char *cause = json_string_value(json_object_get(f, "cause"));
 		const char *summary = json_string_value(json_object_get(f, "summary"));
 
-		if (!severity || strcmp(severity, "fault") != 0 || !cause)
+		if (!of_a_stop(f) || !cause)
 			continue;
 		a->cause = cause_find(cause);
 		snprintf(a->cause_name, sizeof(a->cause_name), "%s", cause);
@@ -120,21 +140,28 @@ static void set_unknown(struct attempt *a)
 	a->summary[0] = 0;
 }
 
-void run_classify(struct run *r, struct attempt *a)
+static void ask(struct run *r, struct attempt *a, enum run_words of)
 {
 	_cleanup_free_ char *out = run_beside(a, "diagnose.json");
-	char **argv = run_diagnose_argv(r, a, true);
+	char **argv = run_diagnose_argv(r, a, of);
 	struct helper h;
 
+	if (helper_start(&h, "diagnose", argv, out, false, DIAGNOSE_MS) == 0)
+		run_wait(r, &h);
+	run_report_read(out, a);
+	if (a->hung && made_by_us(a->cause))
+		set_unknown(a);
+	argv_done(argv);
+}
+
+void run_classify(struct run *r, struct attempt *a)
+{
 	if (!a->hung || !a->cause_name[0]) {
 		set_unknown(a);
-		if (helper_start(&h, "diagnose", argv, out, false, DIAGNOSE_MS) == 0)
-			run_wait(r, &h);
-		run_report_read(out, a);
-		if (a->hung && made_by_us(a->cause))
-			set_unknown(a);
+		ask(r, a, RUN_WITH_LOG);
+		if (a->cause == CAUSE_UNKNOWN && !a->summary[0])
+			ask(r, a, RUN_ALL);
 	}
-	argv_done(argv);
 	if (a->error || a->status == RUN_NO_EXEC || a->status == RUN_NOT_FOUND) {
 		a->cause = CAUSE_CONFIGURATION;
 		snprintf(a->cause_name, sizeof(a->cause_name), "configuration");

@@ -28,51 +28,75 @@ static int64_t number(const char *p, const char *end, const char **ret_end)
 	return v;
 }
 
-/* The number behind a word, with a mark or two between; -1. */
-static int64_t behind(const char *text, const char *end, const char *word)
+/* A word stands at p: the number behind it, with a mark or two between; -1. */
+static int64_t behind(const char *p, const char *end, const char *word)
 {
 	size_t len = strlen(word);
+	const char *q = p + len, *after;
+	int64_t v;
 
-	for (const char *p = text; p + len < end; p++) {
-		const char *q = p + len, *after;
-		int64_t v;
-
-		if (tolower((unsigned char)*p) != word[0] || strncasecmp(p, word, len) != 0 ||
-		    (p > text && isalnum((unsigned char)p[-1])))
-			continue;
-		if (q < end && (*q == 's' || *q == 'S'))
-			q++;
-		for (unsigned n = 0; n < 5 && q < end && *q && strchr(" \t:=#[(\"'_-", *q); n++)
-			q++;
-		if (q == p + len || q == end || !isdigit((unsigned char)*q))
-			continue;
-		v = number(q, end, &after);
-		if (after == end || !isalpha((unsigned char)*after)) /* "step 3ms" */
-			return v;
-	}
-	return -1;
+	if (len >= (size_t)(end - p) || strncasecmp(p, word, len) != 0)
+		return -1;
+	if (q < end && (*q == 's' || *q == 'S'))
+		q++;
+	for (unsigned n = 0; n < 5 && q < end && *q && strchr(" \t:=#[(\"'_-", *q); n++)
+		q++;
+	if (q == p + len || q == end || !isdigit((unsigned char)*q))
+		return -1;
+	v = number(q, end, &after);
+	return after < end && isalpha((unsigned char)*after) ? -1 : v; /* "step 3ms" */
 }
 
-/* "12/400 [", as bars have it; -1. */
-static int64_t bar_of(const char *text, const char *end)
+/* A number begins at p: is it a bar's, "12/400 ["? *ret_end: behind its digits. */
+static int64_t bar_of(const char *p, const char *end, const char **ret_end)
 {
-	for (const char *p = text; p < end; p++) {
-		const char *q, *after;
-		int64_t v;
+	const char *after;
+	int64_t v = number(p, end, ret_end);
 
-		if (!isdigit((unsigned char)*p) || (p > text && isalnum((unsigned char)p[-1])))
-			continue;
-		v = number(p, end, &q);
-		p = q;
-		if (q + 1 >= end || *q != '/' || !isdigit((unsigned char)q[1]))
-			continue;
-		number(q + 1, end, &after);
-		while (after < end && *after == ' ')
-			after++;
-		if (after < end && *after == '[')
-			return v;
+	if (end - *ret_end < 2 || **ret_end != '/' || !isdigit((unsigned char)(*ret_end)[1]))
+		return -1;
+	number(*ret_end + 1, end, &after);
+	while (after < end && *after == ' ')
+		after++;
+	return after < end && *after == '[' ? v : -1;
+}
+
+struct found {
+	int64_t step, epoch, bar; /* the first of each; -1 */
+};
+
+static void first(int64_t *to, int64_t v)
+{
+	if (*to < 0)
+		*to = v;
+}
+
+/* One pass: a word or a number counts where it begins. */
+static struct found find(const char *text, const char *end)
+{
+	struct found f = { -1, -1, -1 };
+	bool inside = false;
+
+	for (const char *p = text; p < end; p++) {
+		bool digit = *p >= '0' && *p <= '9';
+		char c = (char)(*p | 0x20);
+
+		if (!inside && digit) {
+			const char *after;
+
+			first(&f.bar, bar_of(p, end, &after));
+			p = MAX(after, p + 1) - 1;
+		} else if (!inside && c == 's') {
+			first(&f.step, behind(p, end, "step"));
+		} else if (!inside && c == 'i') {
+			first(&f.step, behind(p, end, "iteration"));
+			first(&f.step, behind(p, end, "iter"));
+		} else if (!inside && c == 'e') {
+			first(&f.epoch, behind(p, end, "epoch"));
+		}
+		inside = digit || (c >= 'a' && c <= 'z');
 	}
-	return -1;
+	return f;
 }
 
 static void moved(struct progress *p, int64_t now_ms)
@@ -89,28 +113,24 @@ static void moved(struct progress *p, int64_t now_ms)
 
 void progress_line(struct progress *p, const char *text, size_t len, int64_t now_ms)
 {
-	static const char *const words[] = { "step", "iteration", "iter" };
-	const char *end = text + len;
-	int64_t epoch = behind(text, end, "epoch"), bar = bar_of(text, end), step = -1;
+	struct found f = find(text, text + len);
 	bool news = false;
 
-	for (size_t i = 0; i < ARRAY_SIZE(words) && step < 0; i++)
-		step = behind(text, end, words[i]);
-	if (epoch > p->epoch) {
+	if (f.epoch > p->epoch) {
 		news = p->epoch >= 0;
-		p->epoch = epoch;
-		if (news && step >= 0 && step < p->step)
+		p->epoch = f.epoch;
+		if (news && f.step >= 0 && f.step < p->step)
 			p->step = -1; /* steps of an epoch */
 	}
-	if (step > p->step) {
+	if (f.step > p->step) {
 		news = true;
-		p->step = step;
+		p->step = f.step;
 		if (p->first_step < 0)
-			p->first_step = step;
+			p->first_step = f.step;
 	}
-	if (bar >= 0 && bar != p->bar) {
+	if (f.bar >= 0 && f.bar != p->bar) {
 		news = true;
-		p->bar = bar;
+		p->bar = f.bar;
 	}
 	if (news)
 		moved(p, now_ms);
@@ -127,17 +147,37 @@ int64_t progress_median_ms(const struct progress *p)
 	return n < 3 ? 0 : (int64_t)stats_median(v, n);
 }
 
+static void piece(struct stream *s, struct progress *p, const char *text, size_t len, bool ends,
+		  int64_t now_ms)
+{
+	if (ends && !s->n_words && len < sizeof(s->words)) {
+		progress_line(p, text, len, now_ms);
+		return;
+	}
+	len = MIN(len, sizeof(s->words) - s->n_words);
+	memcpy(s->words + s->n_words, text, len);
+	s->n_words += len;
+	if (!ends)
+		return;
+	if (s->n_words < sizeof(s->words))
+		progress_line(p, s->words, s->n_words, now_ms);
+	s->n_words = 0;
+}
+
 /* Lines end with a newline or, of bars, with a carriage return; long ones are not progress. */
 void tee_words(struct stream *s, struct progress *p, const uint8_t *text, size_t len,
 	       int64_t now_ms)
 {
-	for (size_t i = 0; i < len; i++) {
-		if (text[i] == '\n' || text[i] == '\r') {
-			if (s->n_words && s->n_words < sizeof(s->words))
-				progress_line(p, s->words, s->n_words, now_ms);
-			s->n_words = 0;
-		} else if (s->n_words < sizeof(s->words)) {
-			s->words[s->n_words++] = (char)text[i];
-		}
+	const char *at = (const char *)text, *end = at + len;
+
+	while (at < end) {
+		const char *line = memchr(at, '\n', (size_t)(end - at)), *bar;
+
+		bar = memchr(at, '\r', (size_t)((line ? line : end) - at));
+		line = bar ? bar : line;
+		piece(s, p, at, (size_t)((line ? line : end) - at), line != NULL, now_ms);
+		if (!line)
+			return;
+		at = line + 1;
 	}
 }

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* watch_config.c - reading options from a file; see watch_config.h. */
+/*
+ * watch_config.c - reading options from a file; see watch_config.h.
+ *
+ * Not by inih: as Debian 12 builds it, a line ends after 200 bytes, and a command through ssh has
+ * more.
+ */
 #include "job/watch_config.h"
 
 #include "read/text_lines.h"

@@ -276,7 +276,7 @@ static void pace_learn(struct watch *w, const struct watch_seen *s, int64_t step
 		return;
 	watch_ring_add(&w->step_now, (int64_t)(step * 1000));
 	/* all of the job: of the many only some, so that the ring reaches far back */
-	if (w->step_us.n < WATCH_RING || w->steps_seen % (1 + w->steps_seen / WATCH_RING) == 0)
+	if (w->step_us.n < WATCH_RING || w->step_now.n % (1 + w->step_now.n / WATCH_RING) == 0)
 		watch_ring_add(&w->step_us, (int64_t)(step * 1000));
 }
 
@@ -313,7 +313,7 @@ static void saw_steps(struct watch *w, const struct watch_seen *s)
 	if (!paused || isfinite(s->line_ms))
 		pace_learn(w, s, back || first ? 0 : steps,
 			   paused ? 0 : MAX(s->at_ms - w->progress_ms, 0));
-	w->steps_seen++;
+	w->steps_seen += (uint64_t)MAX(s->lines, 1);
 	w->step = MAX(w->step, s->value);
 	w->progress_ms = MAX(w->progress_ms, s->at_ms);
 	w->saves_since = w->evaluates_since = w->hung = false;

@@ -160,11 +160,12 @@ struct watch_gpu {
 	uint32_t source;
 	enum gpu_shape shape;
 	int64_t at_ms, period_ms;
-	double most_w, least_w;	   /* seen */
-	double busy, share, clock; /* over the last minutes */
-	double clock_best;	   /* while it worked */
-	uint32_t rested;	   /* pauses in which it rested and that ended by themselves */
-	bool rests_now;		   /* in this pause */
+	double most_w, least_w;	      /* seen */
+	double busy, share, clock;    /* over the last minutes */
+	double busy_last, share_last; /* not yet in these */
+	double clock_best;	      /* while it worked */
+	uint32_t rested;	      /* pauses in which it rested and that ended by themselves */
+	bool rests_now;		      /* in this pause */
 	struct watch_sample last[WATCH_SAMPLES];
 	uint32_t n_last;
 };
@@ -195,7 +196,7 @@ struct watch {
 	enum watch_phase phase;
 	int64_t phase_ms, progress_ms; /* -1: never */
 	int64_t step, total;
-	uint64_t attempt, steps_seen; /* sights of steps in this attempt */
+	uint64_t attempt, steps_seen; /* lines of steps in this attempt */
 	VEC(struct watch_rank) ranks;
 	size_t rank_next;
 	struct watch_ring line, pause, save, evaluation; /* between lines; longer pauses by kind */

@@ -11,6 +11,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <math.h>
+#include <poll.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -21,6 +22,8 @@
 
 #define TAIL_BYTES     ((off_t)4 << 20)
 #define DUMPS_MOST     4096u
+#define DUMPS_FRESH_S  10
+#define DUMPS_WAIT_MS  2000
 #define DUMPS_BYTES    ((int64_t)512 << 20)
 #define DIAGNOSIS_MOST ((size_t)64 << 20)
 #define DIAGNOSE_SHARE 2 /* of the time, for the command; the rest is diagnose's */
@@ -106,6 +109,15 @@ static void copy_logs(const struct watcher *r)
 			watch_write_file(to, v->tail.data, v->tail.len, false, NULL);
 		}
 	}
+}
+
+/* Ranks dump at about one moment: those that are late have one too. */
+static void wait_for_dumps(const char *folder)
+{
+	struct stat st;
+
+	if (stat(folder, &st) == 0 && time(NULL) - st.st_mtim.tv_sec < DUMPS_FRESH_S)
+		poll(NULL, 0, DUMPS_WAIT_MS);
 }
 
 static void copy_dumps(const struct watcher *r, const char *from)
@@ -213,8 +225,10 @@ static int gather(void *user)
 	copy_logs(r);
 	write_gpus(r);
 	for (size_t i = 0; i < r->sources.v.n; i++)
-		if (r->sources.v.v[i].kind == SOURCE_DUMPS)
+		if (r->sources.v.v[i].kind == SOURCE_DUMPS) {
+			wait_for_dumps(r->sources.v.v[i].what);
 			copy_dumps(r, r->sources.v.v[i].what);
+		}
 	setenv("LOCKSTEP_EVIDENCE", r->folder, 1);
 	if (r->o->collect)
 		run_one(probe_argv("/bin/sh", "-c", r->o->collect, NULL),
@@ -263,6 +277,25 @@ int watch_evidence_begin(struct watcher *r, enum watch_matter m)
 	return 0;
 }
 
+/* Of a report, what an alert says. One that finds no end of the job does not unsay what is seen. */
+static json_t *diagnosis_of(const json_t *report)
+{
+	static const char *const kept[] = { "summary",	"cause",      "cause_detail", "action",
+					    "culprits", "confidence", "kind",	      "severity" };
+	const char *verdict = json_string_value(json_object_get(report, "verdict"));
+	const json_t *f = json_array_get(json_object_get(report, "findings"), 0);
+	json_t *d;
+
+	if (!verdict || (strcmp(verdict, "hung") != 0 && strcmp(verdict, "crashed") != 0))
+		return json_pack("{s:s, s:s}", "verdict", "insufficient", "summary",
+				 "what could be collected does not say who");
+	d = json_pack("{s:s}", "verdict", verdict);
+	for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
+		if (json_object_get(f, kept[i]))
+			json_object_set(d, kept[i], json_object_get(f, kept[i]));
+	return d;
+}
+
 static void read_diagnosis(struct watcher *r)
 {
 	_cleanup_free_ char *path = xasprintf("%s.diagnosis.json", r->folder);
@@ -275,17 +308,7 @@ static void read_diagnosis(struct watcher *r)
 	if (!j)
 		return;
 	json_decref(r->diagnosis);
-	r->diagnosis = json_pack("{s:O?}", "verdict", json_object_get(j, "verdict"));
-	if (json_array_size(json_object_get(j, "findings"))) {
-		static const char *const kept[] = { "summary", "cause",	   "cause_detail",
-						    "action",  "culprits", "confidence",
-						    "kind",    "severity" };
-		const json_t *f = json_array_get(json_object_get(j, "findings"), 0);
-
-		for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
-			if (json_object_get(f, kept[i]))
-				json_object_set(r->diagnosis, kept[i], json_object_get(f, kept[i]));
-	}
+	r->diagnosis = diagnosis_of(j);
 	json_decref(j);
 }
 

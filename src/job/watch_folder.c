@@ -13,6 +13,7 @@ struct folder_look {
 	int64_t newest_ns, bytes;
 	char newest[128]; /* the entry of the folder itself */
 	uint64_t newer;	  /* than some time */
+	bool cut;
 };
 
 static int64_t mtime_ns(const struct stat *st)
@@ -53,15 +54,32 @@ static void walk(int fd, const char *under, unsigned depth, int64_t after_ns, st
 	closedir(d);
 }
 
-static int look(const struct source *v, unsigned depth, int64_t after_ns, struct folder_look *ret,
+/* The folder, and what is in the newest of its entries: saves of many shards stay bounded. 1: there
+   was more than is looked at. */
+static int look(const struct source *v, int64_t after_ns, struct folder_look *ret,
 		struct error *reterr)
 {
+	struct folder_look inside = { .newest_ns = -1 };
+	_cleanup_free_ char *newest = NULL;
 	int fd = open(v->what, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	*ret = (struct folder_look){ .newest_ns = -1 };
 	if (fd < 0)
 		return error_set(reterr, -errno, "%s: %s", v->what, strerror(errno));
-	walk(fd, NULL, depth, after_ns, ret);
+	walk(fd, NULL, 0, after_ns, ret);
+	newest = xasprintf("%s/%s", v->what, ret->newest);
+	fd = ret->newest[0] ? open(newest, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW) : -1;
+	if (fd >= 0)
+		walk(fd, ret->newest, 1, after_ns, &inside);
+	ret->newest_ns = MAX(ret->newest_ns, inside.newest_ns);
+	ret->bytes += inside.bytes;
+	ret->newer += inside.newer;
+	if (MAX(ret->entries, inside.entries) >= SOURCE_ENTRIES_MOST) {
+		error_set(reterr, 0, "%s: more than %u entries: only so many are looked at",
+			  v->what, SOURCE_ENTRIES_MOST);
+		ret->cut = true;
+	}
+	ret->entries += inside.entries;
 	return 0;
 }
 
@@ -77,7 +95,7 @@ int folder_look_at_saves(struct sources *s, struct source *v, struct error *rete
 	struct folder_look now;
 	struct watch_seen seen;
 	bool changed;
-	int r = look(v, 2, INT64_MAX, &now, reterr);
+	int r = look(v, INT64_MAX, &now, reterr);
 
 	if (r < 0)
 		return r;
@@ -104,7 +122,7 @@ int folder_look_at_saves(struct sources *s, struct source *v, struct error *rete
 	was->newest_ns = now.newest_ns;
 	was->entries = now.entries;
 	was->bytes = (uint64_t)now.bytes;
-	return 0;
+	return now.cut;
 }
 
 /* Those older than the watcher's first look are of an earlier hang. */
@@ -114,7 +132,7 @@ int folder_look_at_dumps(struct sources *s, struct source *v, struct error *rete
 	int64_t after = was->known ? was->newest_ns : INT64_MAX;
 	struct folder_look now;
 	struct watch_seen seen;
-	int r = look(v, 1, after, &now, reterr);
+	int r = look(v, after, &now, reterr);
 
 	if (r == -ENOENT) { /* it is made with the first dump */
 		was->known = true;
@@ -129,5 +147,5 @@ int folder_look_at_dumps(struct sources *s, struct source *v, struct error *rete
 	}
 	was->known = true;
 	was->newest_ns = MAX(was->newest_ns, now.newest_ns);
-	return 0;
+	return now.cut;
 }

@@ -2,7 +2,8 @@
 /*
  * watch_folder.h - folders in which checkpoints and Flight Recorder dumps appear.
  *
- * A look reads at most SOURCE_ENTRIES_MOST entries of a folder, and of the newest one's inside.
+ * A look reads at most SOURCE_ENTRIES_MOST entries of a folder, and of the newest one's inside; 1
+ * with detail: there are more.
  */
 #pragma once
 #include "job/watch_source.h"

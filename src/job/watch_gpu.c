@@ -205,6 +205,8 @@ static struct watch_gpu *gpu_of(struct watch *w, const struct watch_gpu_seen *s)
 				 .least_w = NAN,
 				 .busy = NAN,
 				 .share = NAN,
+				 .busy_last = NAN,
+				 .share_last = NAN,
 				 .clock = NAN,
 				 .clock_best = NAN };
 	w->shapes[SHAPE_NONE]++;
@@ -256,6 +258,12 @@ void watch_saw_gpu(struct watch *w, const struct watch_gpu_seen *s)
 	passed = g->at_ms < 0 ? 0 : s->at_ms - g->at_ms;
 	if (passed)
 		g->period_ms = g->period_ms ? (3 * g->period_ms + passed) / 4 : passed;
+	weight = 1 - exp(-(double)MAX(passed, 1) / MEMORY_MS);
+	/* A pause is no starvation; whether it was one is known when its round is over. */
+	if (w->still_ms < 0 || w->still_ms > g->at_ms) {
+		blend(&g->busy, g->busy_last, weight);
+		blend(&g->share, g->share_last, weight);
+	}
 	g->at_ms = s->at_ms;
 	gpu_note(g, s);
 	share = share_of(g, s, &band);
@@ -263,11 +271,8 @@ void watch_saw_gpu(struct watch *w, const struct watch_gpu_seen *s)
 	g->shape = shape_of(share, s->utilization, band);
 	w->shapes[g->shape]++;
 	g->rests_now |= g->shape == SHAPE_RESTS && w->still_ms >= 0;
-	weight = 1 - exp(-(double)MAX(passed, 1) / MEMORY_MS);
-	if (w->still_ms < 0) { /* a pause is no starvation */
-		blend(&g->busy, s->utilization, weight);
-		blend(&g->share, share, weight);
-	}
+	g->busy_last = s->utilization;
+	g->share_last = share;
 	if (g->shape == SHAPE_WORKS) {
 		blend(&g->clock, s->sm_clock_mhz, weight);
 		if (isfinite(g->clock))

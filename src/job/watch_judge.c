@@ -17,7 +17,7 @@
 #define MARGIN		   2   /* times the longest pause of its own */
 #define MARGIN_STRANGERS   1.5 /* where somebody rests who never does */
 #define LEARNT_LEAST	   3u  /* so many pauses are a habit */
-#define WARM_UP_SIGHTS	   5u
+#define WARM_UP_LINES	   5u
 #define FIRST_SAVE_MS	   (10 * 60000)
 #define PREPARE_MS	   (30 * 60000)
 #define SIGNATURE_LEAST_MS 60000
@@ -85,7 +85,7 @@ static void limits_by_steps(struct look *l)
 
 	s = MAX(s, (int64_t)(w->limits.steps * (double)step));
 	s = MAX(s, 3 * line);
-	if (w->steps_seen < WARM_UP_SIGHTS)
+	if (w->steps_seen < WARM_UP_LINES)
 		s = MAX(s, 3 * w->limits.suspect_ms);
 	if (w->phase == PHASE_SAVE && w->save.n < LEARNT_LEAST)
 		s = MAX(s, FIRST_SAVE_MS);
@@ -416,7 +416,8 @@ static void look_for_blindness(struct look *l)
 		say(l, MATTER_BLIND, "%s: %zu of %zu sources are silent, \"%.100s\" first: %.200s",
 		    l->silent == w->sources.n ? "blind" : "partly blind", l->silent, w->sources.n,
 		    first->name, first->why);
-	else if (l->quiet < 0 && w->job != JOB_PENDING && l->now - w->began_ms >= w->limits.hung_ms)
+	else if (l->quiet < 0 && w->job != JOB_PENDING &&
+		 l->now - w->began_ms >= w->limits.start_ms / 2)
 		say(l, MATTER_BLIND,
 		    "blind: the sources answer, but none has shown a step or a GPU that works");
 }

@@ -324,6 +324,8 @@ static void gpus_from(struct watch *w, const json_t *j, int64_t shift, const uin
 		*g =
 		    (struct watch_gpu){ .host = xstrdup(host),
 					.source = source,
+					.busy_last = NAN,
+					.share_last = NAN,
 					.rested = rested > 0 ? (uint32_t)MIN(rested, 1000000) : 0 };
 		fields_from(gpu_fields, ARRAY_SIZE(gpu_fields), g, v, shift);
 		w->shapes[SHAPE_NONE]++;

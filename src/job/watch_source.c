@@ -498,7 +498,7 @@ static void look_at_folder(struct sources *s, struct source *v)
 	int r = v->kind == SOURCE_CHECKPOINTS ? folder_look_at_saves(s, v, &e)
 					      : folder_look_at_dumps(s, v, &e);
 
-	if (r < 0)
+	if (r)
 		silent(s, v->row, e.text);
 	else
 		heard(s, v->row);

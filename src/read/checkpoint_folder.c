@@ -250,8 +250,10 @@ static enum checkpoint_state look_at(struct walk *w, const char *folder, const c
 		w->seen |= SEEN_RANK_FOLDER;
 	if (strncmp(name, "global_step", 11) == 0)
 		w->seen |= SEEN_DEEPSPEED;
-	if (strstr(name, "optim"))
+	if (strstr(name, "optim")) {
 		w->seen |= SEEN_OPTIMIZER;
+		w->l->facts.optimizer = true;
+	}
 	return depth < CHECKPOINT_DEPTH_MOST ? walk(w, path, depth + 1) : CHECKPOINT_GOOD;
 }
 

@@ -130,6 +130,8 @@ int counts_text(struct shard_file *f, char **ret, size_t *ret_len, struct error 
 int64_t shard_rank_of(const char *path, size_t from);
 /* Names in the order of people: shard-2 before shard-10. */
 int shard_name_order(const char *a, const char *b);
+/* The last number in one name, in front of its first dot if there is one; -1. */
+int64_t shard_number_of(const char *name, size_t len);
 /* -00003-of-00016: 3 of 16. */
 bool shard_of_name(const char *path, int64_t *ret_index, int64_t *ret_of);
 
@@ -137,13 +139,13 @@ bool shard_of_name(const char *path, int64_t *ret_index, int64_t *ret_of);
 
 struct shard_entry {
 	char *path;	  /* owned */
-	size_t root;	  /* which of the given paths it lies in */
 	size_t name_from; /* of path: where what may name a rank begins */
 	size_t inside;	  /* of path: behind the given folder; 0: the file itself was given */
 	enum shard_kind kind;
 	int64_t rank; /* by its name; -1 */
 	struct shard s;
 	bool left_out;
+	bool lone; /* its rank is its place among such */
 	int status;
 	struct error error;
 };

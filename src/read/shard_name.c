@@ -97,6 +97,30 @@ int shard_name_order(const char *a, const char *b)
 	return *x ? 1 : *y ? -1 : strcmp(a, b);
 }
 
+static int64_t last_number(const char *s, size_t len)
+{
+	size_t end = len, from;
+	int64_t v = 0;
+
+	while (end && !is_digit(s[end - 1]))
+		end--;
+	for (from = end; from && is_digit(s[from - 1]);)
+		from--;
+	if (from == end || end - from > 9)
+		return -1;
+	for (; from < end; from++)
+		v = v * 10 + (s[from] - '0');
+	return v;
+}
+
+int64_t shard_number_of(const char *name, size_t len)
+{
+	const char *dot = memchr(name, '.', len);
+	int64_t v = dot ? last_number(name, (size_t)(dot - name)) : -1;
+
+	return v >= 0 ? v : last_number(name, len);
+}
+
 bool shard_of_name(const char *path, int64_t *ret_index, int64_t *ret_of)
 {
 	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *of = base;

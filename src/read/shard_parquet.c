@@ -76,9 +76,27 @@ static void skip_many(struct span *s, unsigned type, uint64_t n, unsigned depth)
 			skip(s, type, depth + 1);
 }
 
+static void skip_map(struct span *s, unsigned depth)
+{
+	uint64_t n = span_varint(s);
+	unsigned types;
+
+	if (!n)
+		return;
+	if (n > span_left(s)) {
+		s->bad = true;
+		return;
+	}
+	types = span_u8(s);
+	for (uint64_t i = 0; i < n && !s->bad; i++) {
+		skip_many(s, types >> 4, 1, depth);
+		skip_many(s, types & 15, 1, depth);
+	}
+}
+
 static void skip(struct span *s, unsigned type, unsigned depth)
 {
-	unsigned id = 0, inner, other;
+	unsigned id = 0, inner;
 	uint64_t n;
 
 	if (depth > THRIFT_DEPTH) {
@@ -113,17 +131,7 @@ static void skip(struct span *s, unsigned type, unsigned depth)
 		skip_many(s, inner, n, depth);
 		break;
 	case T_MAP:
-		n = span_varint(s);
-		if (!n || n > span_left(s)) {
-			s->bad |= n != 0;
-			break;
-		}
-		inner = span_u8(s);
-		other = inner & 15;
-		for (inner >>= 4; n-- && !s->bad;) {
-			skip_many(s, inner, 1, depth);
-			skip_many(s, other, 1, depth);
-		}
+		skip_map(s, depth);
 		break;
 	case T_STRUCT:
 		while (field_next(s, &id, &inner))

@@ -8,6 +8,7 @@
  */
 #include "read/shard_inside.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 
 #include "base/intern.h"
@@ -17,6 +18,7 @@
 #define WINDOW_BYTES ((size_t)256 << 10)
 #define PEEK_BYTES   ((size_t)4 << 10) /* where members are large */
 #define LARGE_MEMBER ((uint64_t)64 << 10)
+#define AHEAD_BYTES  ((uint64_t)4 << 20)
 #define ENDINGS_MOST 64u
 
 static bool all_zero(const uint8_t *p)
@@ -78,6 +80,7 @@ struct tar {
 	uint8_t *buf;
 	size_t from, len; /* of buf: what was read and not used */
 	uint64_t at;	  /* in the archive: of buf[from] */
+	uint64_t ahead;	  /* the disk was asked for what lies in front of it */
 	bool large;	  /* the last member was */
 	int error;
 
@@ -91,6 +94,17 @@ struct tar {
 	unsigned n_endings;
 };
 
+/* The disk goes on while headers are read. */
+static void read_ahead(struct tar *t)
+{
+	uint64_t from = t->at + t->len;
+
+	if (t->large || t->f->compressed || from + AHEAD_BYTES / 2 < t->ahead)
+		return;
+	t->ahead = from + AHEAD_BYTES;
+	posix_fadvise(t->f->fd, (off_t)from, (off_t)AHEAD_BYTES, POSIX_FADV_WILLNEED);
+}
+
 static const uint8_t *tar_block(struct tar *t)
 {
 	ssize_t n;
@@ -100,6 +114,7 @@ static const uint8_t *tar_block(struct tar *t)
 
 		memmove(t->buf, t->buf + t->from, t->len);
 		t->from = 0;
+		read_ahead(t);
 		n = t->f->compressed
 			? input_read(t->stream.in, t->buf + t->len, want - t->len)
 			: shard_pread(t->f, t->buf + t->len, want - t->len, t->at + t->len);

@@ -25,7 +25,7 @@ struct identity {
 struct walk {
 	struct shard_entries *e;
 	VEC(struct identity) folders;
-	size_t root, name_from, inside;
+	size_t name_from, inside;
 	const struct block_options *o;
 	struct error *reterr;
 };
@@ -103,11 +103,9 @@ static int add_file(struct walk *w, const char *path, const struct stat *st)
 	if (w->e->v.n >= FILES_MOST)
 		return error_set(w->reterr, -E2BIG, "%s: more than %zu files", path, FILES_MOST);
 	e = vec_push(&w->e->v);
-	*e = (struct shard_entry){ .path = xstrdup(path),
-				   .root = w->root,
-				   .inside = w->inside,
-				   .name_from = w->name_from,
-				   .rank = rank };
+	*e = (struct shard_entry){
+		.path = xstrdup(path), .inside = w->inside, .name_from = w->name_from, .rank = rank
+	};
 	e->s.bytes = (int64_t)st->st_size;
 	return 0;
 }
@@ -274,7 +272,6 @@ int shard_walk(const char *const *paths, size_t n, const struct block_options *o
 		struct stat st;
 		bool folder = !stat(paths[i], &st) && S_ISDIR(st.st_mode);
 
-		w.root = i;
 		w.inside = folder ? strlen(paths[i]) : 0;
 		/* One folder for all says nothing about a rank. */
 		w.name_from = folder && n == 1 ? w.inside : last_name(paths[i]);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "base/pool.h"
+#include "base/ranges.h"
 #include "read/shard_inside.h"
 
 #define REMARKS_MOST 24u
@@ -20,6 +21,7 @@ struct reading {
 	struct block_counts *c;
 	struct shard_entries e;
 	struct count_cells cells;
+	size_t roots;  /* paths that were given */
 	size_t unsaid; /* remarks beyond REMARKS_MOST */
 	struct error *reterr;
 };
@@ -55,6 +57,63 @@ static void add_known(int64_t *sum, int64_t v)
 		*sum = INT64_MAX;
 }
 
+/* --- one a rank --- */
+
+/* The part of the path that is one rank's: a folder below the given one, a given folder, a file. */
+static size_t group_end(const struct shard_entry *e, size_t roots)
+{
+	const char *p = e->path + e->inside;
+
+	if (!e->inside)
+		return strlen(e->path);
+	if (roots > 1) /* each given folder is one */
+		return e->inside;
+	while (*p == '/')
+		p++;
+	p = strchr(p, '/');
+	return p ? (size_t)(p - e->path) : strlen(e->path);
+}
+
+static int by_people(const void *a, const void *b)
+{
+	return shard_name_order(((const struct shard_entry *)a)->path,
+				((const struct shard_entry *)b)->path);
+}
+
+static int64_t group_number(const struct shard_entry *e, size_t roots)
+{
+	size_t end = group_end(e, roots), from;
+
+	while (end && e->path[end - 1] == '/')
+		end--;
+	for (from = end; from && e->path[from - 1] != '/';)
+		from--;
+	return shard_number_of(e->path + from, end - from);
+}
+
+/*
+ * Lone files have their place as a rank. If their names hold a number each, all different and from
+ * 0 or 1 on, these are the ranks: then a missing one leaves a hole.
+ */
+static void number_ranks(struct reading *r, size_t groups)
+{
+	int64_t *numbers = xcalloc(2 * groups, sizeof(*numbers)), *sorted = numbers + groups;
+	bool differ = true;
+
+	for (size_t i = 0; i < r->e.v.n; i++)
+		if (r->e.v.v[i].lone)
+			numbers[r->e.v.v[i].rank] = group_number(&r->e.v.v[i], r->roots);
+	memcpy(sorted, numbers, groups * sizeof(*numbers));
+	qsort(sorted, groups, sizeof(*sorted), ranges_compare);
+	for (size_t i = 1; i < groups; i++)
+		differ &= sorted[i] != sorted[i - 1];
+	differ &= (sorted[0] == 0 || sorted[0] == 1) && sorted[groups - 1] < COUNT_RANKS_MOST;
+	for (size_t i = 0; i < r->e.v.n && differ; i++)
+		if (r->e.v.v[i].lone)
+			r->e.v.v[i].rank = numbers[r->e.v.v[i].rank] - sorted[0];
+	free(numbers);
+}
+
 /* --- counts files --- */
 
 static int by_cell(const void *a, const void *b)
@@ -70,13 +129,23 @@ static int by_cell(const void *a, const void *b)
 	return x->line < y->line ? -1 : x->line > y->line;
 }
 
-/* A file of one count, or of several of one rank: its name says whose. */
-static int name_cells(struct reading *r, size_t from, const struct shard_entry *e, size_t lone)
+/* Files of one rank's counts: their names say whose they are. */
+static int name_cells(struct reading *r, size_t lone, size_t named)
 {
-	int64_t rank = e->rank >= 0 ? e->rank : (int64_t)lone;
+	if (lone > 1 && named && named < lone)
+		return error_set(r->reterr, -EINVAL,
+				 "some counts files have a rank in their name and some have not");
+	if (lone > 1 && !named) {
+		number_ranks(r, lone);
+		remark(r, "assumed: %zu counts files are one a rank, by their numbers or order",
+		       lone);
+	}
+	for (size_t i = 0; i < r->cells.v.n; i++) {
+		const struct shard_entry *e = &r->e.v.v[r->cells.v.v[i].file];
 
-	for (size_t i = from; i < r->cells.v.n; i++)
-		r->cells.v.v[i].rank = rank;
+		if (e->lone)
+			r->cells.v.v[i].rank = e->rank;
+	}
 	return 0;
 }
 
@@ -89,7 +158,7 @@ static int read_cells(struct reading *r)
 		_cleanup_free_ char *text = NULL;
 		struct shard_file f;
 		enum shard_kind kind;
-		size_t len, from = r->cells.v.n;
+		size_t len;
 		int s;
 
 		if (e->kind != SHARD_COUNTS)
@@ -105,18 +174,14 @@ static int read_cells(struct reading *r)
 			return s;
 		if (r->cells.lone) {
 			named += e->rank >= 0;
-			name_cells(r, from, e, lone++);
+			e->lone = true;
+			e->rank = e->rank >= 0 ? e->rank : (int64_t)lone;
+			lone++;
 		}
 	}
-	if (lone > 1 && named && named < lone)
-		return error_set(r->reterr, -EINVAL,
-				 "some counts files have a rank in their name and some have not");
-	if (lone > 1 && !named)
-		remark(r, "assumed: %zu counts files are ranks 0-%zu in the order of their names",
-		       lone, lone - 1);
-	else if (r->cells.assumed)
+	if (r->cells.assumed)
 		remark(r, "assumed: the counts are of ranks 0, 1, .. in their order");
-	return 0;
+	return name_cells(r, lone, named);
 }
 
 static int no_doubles(struct reading *r)
@@ -190,7 +255,10 @@ static int cells_to_rows(struct reading *r)
 
 static int counts_of_files(struct reading *r)
 {
-	int s = read_cells(r);
+	int s;
+
+	qsort(r->e.v.v, r->e.v.n, sizeof(*r->e.v.v), by_people);
+	s = read_cells(r);
 
 	s = s < 0 ? s : no_doubles(r);
 	return s < 0 ? s : cells_to_rows(r);
@@ -275,27 +343,6 @@ static void settle_numbers(struct reading *r)
 
 /* --- whose they are --- */
 
-/* The part of the path that is one rank's: a folder below the given one, a given folder, a file. */
-static size_t group_end(const struct shard_entry *e, size_t roots)
-{
-	const char *p = e->path + e->inside;
-
-	if (!e->inside)
-		return strlen(e->path);
-	if (roots > 1) /* each given folder is one */
-		return e->inside;
-	while (*p == '/')
-		p++;
-	p = strchr(p, '/');
-	return p ? (size_t)(p - e->path) : strlen(e->path);
-}
-
-static int by_people(const void *a, const void *b)
-{
-	return shard_name_order(((const struct shard_entry *)a)->path,
-				((const struct shard_entry *)b)->path);
-}
-
 static int by_path(const void *a, const void *b)
 {
 	return strcmp(((const struct shard_entry *)a)->path, ((const struct shard_entry *)b)->path);
@@ -330,29 +377,31 @@ static int check_numbers(struct reading *r)
 /* No rank in any name, and no world's size: one file or folder a rank. */
 static int one_a_rank(struct reading *r)
 {
-	size_t roots = r->e.v.v[r->e.v.n - 1].root + 1, before = 0;
+	size_t before = 0;
 	bool folders = false;
 	int64_t rank = -1;
 
 	qsort(r->e.v.v, r->e.v.n, sizeof(*r->e.v.v), by_people);
 	for (size_t i = 0; i < r->e.v.n; i++) {
 		struct shard_entry *e = &r->e.v.v[i];
-		size_t end = group_end(e, roots);
+		size_t end = group_end(e, r->roots);
 
 		if (!i || end != before || strncmp(e->path, r->e.v.v[i - 1].path, end) != 0)
 			rank++;
 		folders |= end < strlen(e->path);
 		before = end;
 		e->rank = rank;
+		e->lone = true;
 	}
 	if (!rank)
 		return error_set(r->reterr, -ENODATA,
 				 "%s: one shard; --world-size says to how many ranks it is dealt",
 				 r->e.v.v[0].path);
 	remark(r,
-	       "assumed: one %s a rank, ranks 0-%" PRId64 " in the order of names (--world-size "
+	       "assumed: one %s a rank, by the numbers or the order of their names (--world-size "
 	       "deals them to so many ranks)",
-	       folders ? "folder" : "file", rank);
+	       folders ? "folder" : "file");
+	number_ranks(r, (size_t)rank + 1);
 	return folders ? 0 : check_numbers(r);
 }
 
@@ -364,7 +413,7 @@ static int deal_files(struct reading *r)
 
 	if (s < 0)
 		return s;
-	qsort(r->e.v.v, r->e.v.n, sizeof(*r->e.v.v), by_path);
+	qsort(r->e.v.v, r->e.v.n, sizeof(*r->e.v.v), n == world ? by_people : by_path);
 	for (int64_t i = 0; i < n; i++) {
 		int64_t base = n / world, first = more * (base + 1);
 
@@ -627,7 +676,9 @@ int block_counts_read(const char *const *paths, size_t n, const struct block_opt
 		      struct block_counts *ret, struct error *reterr)
 {
 	struct block_counts c = { .sequence_length = -1 };
-	struct reading r = { .o = options, .c = &c, .reterr = reterr, .cells = { .world = -1 } };
+	struct reading r = {
+		.o = options, .c = &c, .reterr = reterr, .cells = { .world = -1 }, .roots = n
+	};
 	int s;
 
 	if (options->world_size > COUNT_RANKS_MOST || options->ranks_here > COUNT_RANKS_MOST ||

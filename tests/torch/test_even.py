@@ -242,6 +242,25 @@ def ranks_that_leave_a_loop_together_end_at_once(folder):
     expect_equal(got, [20, 20], log[-400:])
 
 
+def a_rank_that_leaves_a_loop_by_itself_is_found_where_they_next_meet(folder):
+    def program(rank):
+        said = []
+        for make in (lambda: list(range(100)), lambda: numbers(100)):
+            loader = lockstep.even(make())
+            try:
+                for _ in range(2):
+                    loader.loader = make()
+                    for i, _ in enumerate(loader):
+                        if i == [20, 35][rank]:
+                            break
+            except lockstep.OutOfStep:
+                said.append(True)
+            dist.barrier()
+        return said
+    got, log = small(folder, program, seconds=30)
+    expect_equal(got, [[True, True]] * 2, log[-500:])
+
+
 SCRIPT = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -432,6 +451,7 @@ TESTS = [fsdp1_hangs_at_the_epochs_end_and_even_ends_it, fsdp1_of_few_steps_hang
          fsdp2_on_a_mesh_of_its_own_hangs_and_even_ends_it, ddp_with_a_barrier_of_its_own_hangs_and_even_ends_it,
          a_last_batch_of_fewer_blocks_is_one_more_step, several_epochs_end_alike, short_ranks_fill_up,
          raise_raises_on_all_ranks_at_the_same_step, a_group_stops_by_itself, ranks_that_leave_a_loop_together_end_at_once,
+         a_rank_that_leaves_a_loop_by_itself_is_found_where_they_next_meet,
          a_rank_that_raises_ends_and_so_do_the_others, an_exit_inside_the_loop_is_an_exit, every_saves_on_all_ranks_at_the_same_step,
          a_stateful_loader_goes_on_where_it_was, trainer_ends_with_even_and_goes_on_from_its_checkpoint, lightning_ends_with_even]
 
