@@ -11,6 +11,7 @@ import pathlib
 import re
 import resource
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -56,6 +57,12 @@ class Cli(unittest.TestCase):
                                             ignore=shutil.ignore_patterns('*.md', '*.txt', '*.py')))
 
     # usage
+
+    def test_who_ignores_children_when_he_begins_us_makes_nobody_wait(self):
+        for argv, status in ((('run', '--no-preflight', '--no-trace', '--retries', 0, '--out', self.dir / 'o', '--', 'sh', '-c', 'exit 7'), 7),
+                             (('preflight', '--only', 'recoverable'), 0)):
+            p = run(*argv, preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+            self.assertEqual(p.returncode, status, p.stderr)
 
     def test_usage_is_64_and_says_what_next(self):
         for argv, word in (([], 'Usage'), (['diagnoze'], '"diagnose"'), (['frobnicate'], 'lockstep help'),

@@ -78,6 +78,9 @@ static void texts_add_up_and_numbers_are_whole(void **state)
 	assert_string_equal(args.faults.v[1], "c");
 	assert_int_equal(args.seed, 12);
 	free(args.faults.v);
+	assert_true(PARSE("--seed", "100000000001") < 0);
+	assert_non_null(strstr(error.text, "more than"));
+	assert_true(PARSE("--seed", "99999999999999999999") < 0);
 	assert_int_equal(PARSE("--seed", "1.5"), -EINVAL);
 	assert_non_null(strstr(error.text, "1.5"));
 	assert_int_equal(PARSE("--seed=-1"), -EINVAL);

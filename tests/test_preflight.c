@@ -187,6 +187,39 @@ static void nodes_that_agree_are_not_named(void **state)
 	}
 }
 
+static void alike_but_unreadable_or_without_a_step_is_not_ready(void **state)
+{
+	static const struct {
+		const char *invariant, *probe, *form, *name, *told;
+		int status;
+	} said[] = {
+		{ "agreement", "data", "{\"items\":{\"data\":{\"/d\":\"cannot be read: No\"@}}}",
+		  "data", "unknown", 2 },
+		{ "agreement", "config", "{\"items\":{\"config\":{\"f\":\"cannot be read: No\"@}}}",
+		  "config", "unknown", 2 },
+		{ "agreement", "data", "{\"items\":{\"data\":{\"/d/x\":\"not read: No\"@}}}",
+		  "data", "ok", 0 },
+		{ "blocks", "blocks",
+		  "{\"given\":true,\"ranks\":2,\"digest\":\"d\",\"runs\":[{\"first\":0,\"blocks\":["
+		  "7,5]@}]}",
+		  "balance", "refuse", 1 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(said); i++) {
+		struct made m;
+		const json_t *c;
+
+		made_nodes(&m, said[i].invariant, said[i].probe, said[i].form, "", "");
+		m.plan.blocks_per_step = 8;
+		judge(&m);
+		c = check_named(&m, said[i].invariant, said[i].name);
+		assert_string_equal(json_string_value(json_object_get(c, "state")), said[i].told);
+		assert_int_equal(preflight_status(m.verdict), said[i].status);
+		made_done(&m);
+	}
+}
+
 static void a_tie_names_both_sides(void **state)
 {
 	struct made m;
@@ -247,11 +280,49 @@ static void nodes_that_did_not_come_refuse_whatever_is_off(void **state)
 		m.parts[2].part = NULL;
 		if (all[i] >= MEET_IMPOSTOR)
 			m.parts[2].node = UINT32_MAX;
+		if (all[i] == MEET_IMPOSTOR)
+			m.parts[3].presence = MEET_ABSENT;
 		judge(&m);
 		assert_int_equal(preflight_status(m.verdict), 1);
 		assert_non_null(strstr(json_string_value(json_object_get(
 					   check_named(&m, "agreement", "presence"), "measured")),
 				       "n2"));
+		made_done(&m);
+	}
+}
+
+/* Else anybody who reaches the port could keep a job from starting. */
+static void an_impostor_refuses_only_where_a_node_is_not_there(void **state)
+{
+	static const struct {
+		uint32_t claims;
+		enum meet_presence second, third;
+		const char *name, *told;
+	} said[] = {
+		{ 1, MEET_CAME, MEET_CAME, "stranger", "warn" },
+		{ UINT32_MAX, MEET_CAME, MEET_CAME, "stranger", "warn" },
+		{ 77, MEET_CAME, MEET_CAME, "stranger", "warn" },
+		{ 1, MEET_ABSENT, MEET_CAME, "presence", "refuse" },
+		{ 1, MEET_CAME, MEET_ABSENT, "stranger", "warn" },
+		{ UINT32_MAX, MEET_CAME, MEET_LOST, "presence", "refuse" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(said); i++) {
+		bool away = said[i].second || said[i].third;
+		const json_t *c;
+		struct made m;
+
+		made_nodes(&m, "agreement", "code", "{@}", "", "");
+		m.parts[1].presence = said[i].second;
+		m.parts[2].presence = said[i].third;
+		m.parts[3].presence = MEET_IMPOSTOR;
+		m.parts[3].node = said[i].claims;
+		m.parts[3].address = (char *)(uintptr_t) "10.0.0.9";
+		judge(&m);
+		c = check_named(&m, "agreement", said[i].name);
+		assert_string_equal(json_string_value(json_object_get(c, "state")), said[i].told);
+		assert_int_equal(preflight_status(m.verdict), away);
 		made_done(&m);
 	}
 }
@@ -266,6 +337,47 @@ static void facts_that_are_none_refuse(void **state)
 	judge(&m);
 	assert_int_equal(preflight_status(m.verdict), 1);
 	made_done(&m);
+}
+
+/* A node that says the most that it may cannot make the verdict larger than can be sent. */
+static void parts_of_any_size_make_a_small_verdict(void **state)
+{
+	static const char *const rows[] = {
+		"{\"name\":\"gpus\",\"invariant\":\"gpus\",\"state\":\"failed\"},",
+		"{\"name\":5,\"invariant\":[],\"state\":{}},",
+		"{\"name\":\"gpus\",\"invariant\":\"gpus\",\"state\":\"done\",\"facts\":{\"gpus\":["
+		"{},5]}},",
+		"[[[[[[]]]]]],",
+	};
+
+	(void)state;
+	for (size_t k = 0; k <= ARRAY_SIZE(rows); k++) {
+		struct made m;
+		struct buf b = { 0 };
+		char *text;
+
+		made_nodes(&m, "gpus", "gpus", "{@}", "", "");
+		buf_put(
+		    &b,
+		    "{\"lockstep_preflight\":1,\"first_rank\":-9,\"ranks_here\":1e3,\"error\":\"",
+		    66);
+		for (size_t i = 0; k == ARRAY_SIZE(rows) && i < 300000; i++)
+			buf_put(&b, "y", 1);
+		buf_put(&b, "\",\"probes\":[", 12);
+		while (k < ARRAY_SIZE(rows) && b.len < 400000)
+			buf_put(&b, rows[k], strlen(rows[k]));
+		buf_put(&b, "{}]}", 4);
+		for (unsigned i = 0; i < NODES; i++) {
+			m.parts[i].part = b.data;
+			m.parts[i].part_len = b.len;
+		}
+		judge(&m);
+		text = json_dumps(m.verdict, 0);
+		assert_in_range(strlen(text), 2, 1 << 20);
+		free(text);
+		buf_done(&b);
+		made_done(&m);
+	}
 }
 
 static void strictness_of_a_check_goes_before_its_invariants(void **state)
@@ -337,10 +449,13 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_odd_node_is_named),
 		cmocka_unit_test(nodes_that_agree_are_not_named),
+		cmocka_unit_test(alike_but_unreadable_or_without_a_step_is_not_ready),
 		cmocka_unit_test(a_tie_names_both_sides),
 		cmocka_unit_test(a_wrong_clock_is_named_even_if_it_is_the_judges),
 		cmocka_unit_test(nodes_that_did_not_come_refuse_whatever_is_off),
+		cmocka_unit_test(an_impostor_refuses_only_where_a_node_is_not_there),
 		cmocka_unit_test(facts_that_are_none_refuse),
+		cmocka_unit_test(parts_of_any_size_make_a_small_verdict),
 		cmocka_unit_test(strictness_of_a_check_goes_before_its_invariants),
 		cmocka_unit_test(counts_are_joined_from_all_nodes),
 		cmocka_unit_test(lists_are_checked),

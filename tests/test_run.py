@@ -171,6 +171,20 @@ class Run(unittest.TestCase):
         _, report, seen = self.train('ok', '--checkpoints', 'ckpt', '--fresh', '--out', 'fresh')
         self.assertNotIn('LOCKSTEP_RESUME', seen[0]['env'])
 
+    def test_a_notification_that_prints_without_end_fills_no_disk(self):
+        r = self.run_it('--retries', '0', '--notify-command', 'exec head -c 100G /dev/zero', cmd=['false'], timeout=50)
+        self.assertEqual(r.returncode, 1)
+        self.assertLess((self.dir / 'out/attempt-1.notify.log').stat().st_size, 8 << 30)
+
+    def test_names_of_checkpoints_stay_on_their_line(self):
+        folder = self.dir / 'saves'
+        folder.mkdir()
+        (folder / 'ckpt\n\x1b[31m_6.pt').write_bytes(b'torn')
+        r = self.run_it('--checkpoints', folder, cmd=['true'])
+        self.assertIn('passed over', r.stderr)
+        self.assertNotIn('\x1b', r.stderr)
+        self.assertTrue(all(line.startswith('lockstep: ') for line in r.stderr.splitlines()), r.stderr)
+
     def test_weights_only_leaves_optimizer_files_out_where_the_form_allows_it(self):
         import checkpoint_made as made
         made.trainer(f'{self.dir}/ckpt/checkpoint-10', 10)

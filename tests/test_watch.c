@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <stdio.h>
 
 #include "job/watch_keep.h"
 #include "job/watch_read.h"
@@ -306,6 +307,37 @@ static void losses_that_are_no_numbers_are_counted(void **state)
 	}
 }
 
+/* An exporter with more GPUs than any job, twice: bounded, each found again, no time lost. */
+static void an_endpoint_of_a_hundred_thousand_gpus_is_read_soon(void **state)
+{
+	struct watch w = begun();
+	struct watch_piece p = { .path = "endpoint.prom", .before_ms = 0 };
+	struct buf text = { 0 };
+	char line[160];
+
+	(void)state;
+	for (int i = 0; i < 100000; i++) {
+		int n =
+		    snprintf(line, sizeof(line),
+			     "DCGM_FI_DEV_GPU_UTIL{gpu=\"%d\",Hostname=\"h%d\"} 100\n", i % 8, i);
+
+		buf_put(&text, line, (size_t)n);
+	}
+	p.text = (char *)text.data;
+	p.len = text.len;
+	for (int k = 1; k <= 2; k++) {
+		p.at_ms = 1000 * k;
+		assert_true(watch_read_metrics(&w, 0, &p) > 0);
+		assert_int_equal(w.gpus.n, WATCH_GPUS_MOST);
+		assert_int_equal(w.gpus.v[WATCH_GPUS_MOST - 1].n_last, k);
+	}
+	p.text = "lockstep_step{rank=\"0\"} 1e30\n";
+	p.len = strlen(p.text);
+	assert_int_equal(watch_read_metrics(&w, 0, &p), 0);
+	buf_done(&text);
+	watch_done(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -320,6 +352,7 @@ int main(void)
 		cmocka_unit_test(who_rests_for_the_first_time_is_told_sooner),
 		cmocka_unit_test(a_state_goes_on_behind_a_restart),
 		cmocka_unit_test(the_scheduler_s_words_are_known),
+		cmocka_unit_test(an_endpoint_of_a_hundred_thousand_gpus_is_read_soon),
 		cmocka_unit_test(losses_that_are_no_numbers_are_counted),
 	};
 

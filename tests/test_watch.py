@@ -318,7 +318,48 @@ class Logs(Case):
         r = self.once('--log', self.log)
         self.assertEqual(r.returncode, 1, r.stdout)
         self.assertIn('hung', r.stdout)
-        self.assertEqual(self.once('--log', self.dir / 'none').returncode, 2)
+        r = self.once('--log', self.dir / 'none')
+        self.assertEqual(r.returncode, 2)
+        self.assertRegex(r.stdout, r'^\S+ (starting|blind): .+No such file.*\n$')
+
+    def test_what_is_no_file_is_not_replaced_by_metrics(self):
+        self.write(''.join(f'step {i}/1000 loss 1.0\n' for i in range(100)))
+        pipe = self.dir / 'pipe'
+        os.mkfifo(pipe)
+        r = self.once('--log', self.log, '--metrics', pipe)
+        self.assertTrue(pipe.is_fifo())
+        self.assertIn('no regular file', r.stderr)
+
+    def test_a_journal_that_is_a_pipe_is_not_waited_for(self):
+        (self.dir / 'state/alerts').mkdir(parents=True, mode=0o700)
+        os.mkfifo(self.dir / 'state/alerts/alerts.log')
+        r = self.once('--log', self.log, '--state', self.dir / 'state', '--alert-command', 'cat')
+        self.assertIn('no regular file', r.stderr)
+        self.assertNotEqual(r.returncode, 0)
+
+    def test_odd_configuration_files(self):
+        self.write(''.join(f'step {i}/1000 loss 1.0\n' for i in range(100)))
+        config = self.dir / 'config'
+        for text, status, said in ((f'\ufefflog = {self.log}\r\n'.encode(), 0, ''), (f'log = {self.log}\0x\n'.encode(), 64, 'line 1'),
+                                   (f'log = {self.log}\n'.encode('utf-16'), 64, 'line 1')):
+            config.write_bytes(text)
+            r = self.once(f'-c{config}')
+            self.assertEqual(r.returncode, status, r)
+            self.assertIn(said, r.stderr)
+
+    def test_names_of_files_may_look_like_patterns(self):
+        folder = self.dir / 'run[1]'
+        folder.mkdir()
+        log = folder / 'a*[0].log'
+        log.write_text(''.join(f'step {i}/1000 loss 1.0\n' for i in range(100)))
+        for path in (log, folder):
+            self.assertEqual(self.once('--log', path).returncode, 0, path)
+
+    def test_a_log_that_is_given_twice_survives_a_restart(self):
+        self.write(''.join(f'step {i}/1000 loss 1.0\n' for i in range(100)))
+        for _ in range(3):
+            r = self.once('--log', self.log, '--log', self.log, '--state', self.dir / 'state')
+            self.assertEqual((r.returncode, r.stderr), (0, ''))
 
     def test_a_restart_repeats_nothing_and_misses_nothing(self):
         rng = random.Random(SEED)

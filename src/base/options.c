@@ -97,6 +97,9 @@ static int parse_number(const char *text, int64_t *ret, struct error *reterr)
 
 	if (p == text || *p || v < 0)
 		return error_set(reterr, -EINVAL, "\"%.60s\" is no whole number from 0 on", text);
+	if (v > OPTION_NUMBER_MOST)
+		return error_set(reterr, -EINVAL, "%.60s is more than %" PRId64, text,
+				 OPTION_NUMBER_MOST);
 	*ret = v;
 	return 0;
 }

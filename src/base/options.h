@@ -7,11 +7,14 @@
 #include "base/base.h"
 #include <stdio.h>
 
+/* So that minutes in microseconds are still a number. */
+#define OPTION_NUMBER_MOST INT64_C(100000000000)
+
 enum option_type {
 	OPTION_FLAG,   /* bool */
 	OPTION_TEXT,   /* const char * */
 	OPTION_TEXTS,  /* struct option_texts: the option may be given many times */
-	OPTION_NUMBER, /* int64_t, from 0 on */
+	OPTION_NUMBER, /* int64_t, from 0 to OPTION_NUMBER_MOST */
 	OPTION_PATH,   /* const char *; completion offers files */
 	OPTION_PCT,    /* double: "5" or "5%" gives 0.05 */
 	OPTION_STEPS,  /* struct option_steps: "A-B", "A-", "-B" or "A" */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c - one program with subcommands: each is a row here and a file beside this one. */
 #include "cmd/cmd.h"
+#include "show/clean.h"
 #include "base/buf.h"
 
 #include <fcntl.h>
@@ -24,13 +25,15 @@ static const struct command commands[] = {
 
 void complain(const char *format, ...)
 {
+	_cleanup_free_ char *clean = NULL;
+	char text[4096];
 	va_list ap;
 
-	fputs("lockstep: ", stderr);
 	va_start(ap, format);
-	vfprintf(stderr, format, ap);
+	vsnprintf(text, sizeof(text), format, ap);
 	va_end(ap);
-	fputc('\n', stderr);
+	clean = clean_text(text); /* what names hold stays one line, and no order to a terminal */
+	fprintf(stderr, "lockstep: %s\n", clean);
 }
 
 int command_begin(int *argc, char **argv)
@@ -145,6 +148,7 @@ int main(int argc, char **argv)
 	const struct command *command;
 
 	signal(SIGABRT, our_bug);
+	signal(SIGCHLD, SIG_DFL); /* ignored by who began us, no child could be waited for */
 	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of the write */
 	streams_hold();
 	if (!name) {

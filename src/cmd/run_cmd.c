@@ -393,6 +393,10 @@ int run_main(int argc, char **argv)
 		complain("run: run what? lockstep run [OPTION...] -- CMD [ARGUMENT...]");
 		return EXIT_USAGE;
 	}
+	if (!*args.out) {
+		complain("run: --out: an empty name is no folder");
+		return EXIT_USAGE;
+	}
 	hang = on_hang(args.on_hang);
 	if (hang < 0 || !plan_meeting(&args, &meet))
 		return EXIT_USAGE;

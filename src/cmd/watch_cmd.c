@@ -140,7 +140,7 @@ static bool time_of(const char *text, int64_t *ret)
 	return false;
 }
 
-/* --config FILE on the command line; NULL */
+/* --config FILE, -c FILE or -cFILE on the command line; NULL */
 static const char *config_of(int argc, char **argv)
 {
 	for (int i = 1; i < argc && strcmp(argv[i], "--"); i++) {
@@ -148,6 +148,8 @@ static const char *config_of(int argc, char **argv)
 			return argv[i] + 9;
 		if ((!strcmp(argv[i], "--config") || !strcmp(argv[i], "-c")) && i + 1 < argc)
 			return argv[i + 1];
+		if (!strncmp(argv[i], "-c", 2) && argv[i][2])
+			return argv[i] + 2;
 	}
 	return NULL;
 }
@@ -314,6 +316,10 @@ int watch_main(int argc, char **argv)
 	if (status < 0 && operands < argc) {
 		complain("watch: what is \"%.60s\"? Sources are options; see lockstep watch --help",
 			 words[operands]);
+		status = EXIT_USAGE;
+	}
+	if (status < 0 && args.config && !path) {
+		complain("watch: --config has to be written out");
 		status = EXIT_USAGE;
 	}
 	if (status < 0)

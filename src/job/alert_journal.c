@@ -84,12 +84,15 @@ static int lock(struct journal *j, struct error *reterr)
 static int read_file(struct journal *j, struct ledger *l, struct error *reterr)
 {
 	_cleanup_free_ char *path = path_of(j, "");
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	struct buf all = { 0 };
+	struct stat st;
 	ssize_t n = 0;
 
 	if (fd < 0 && errno != ENOENT)
 		return error_set(reterr, -errno, "%.400s: %s", path, strerror(errno));
+	if (fd >= 0 && fstat(fd, &st) == 0 && !S_ISREG(st.st_mode))
+		return error_set(reterr, -EINVAL, "%.400s: no regular file", path);
 	while (fd >= 0 && all.len < JOURNAL_BYTES_MOST) {
 		buf_widen(&all, 65536);
 		n = read(fd, all.data + all.len, 65536);

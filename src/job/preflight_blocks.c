@@ -331,6 +331,13 @@ static void rule_of_balance(struct judging *j, const struct counted *c)
 			  "the same number of steps on every rank", "see the line above");
 		return;
 	}
+	if (!b.most_steps) {
+		check_put(j, INVARIANT_BLOCKS, "balance", CHECK_REFUSE,
+			  xasprintf("no rank has enough for one step of %s %s: at most %s",
+				    thousands(per_step), c->unit, thousands(b.most)),
+			  "a step on every rank", "look at the counts and at --blocks-per-step");
+		return;
+	}
 	uneven = b.least_steps != b.most_steps;
 	rest = !uneven && !p->keep_last && rest_differs(c, per_step, &kept);
 	measured = balance_text(j, c, &b, per_step);

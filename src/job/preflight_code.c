@@ -308,7 +308,7 @@ int facts_of_config(const struct preflight_plan *p, json_t **ret, struct error *
 		}
 		if (!text) {
 			json_object_set_new(items, path,
-					    json_sprintf("not read: %s", strerror(errno)));
+					    json_sprintf(FACT_UNREAD "%s", strerror(errno)));
 			continue;
 		}
 		short_digest(text, len, digest);

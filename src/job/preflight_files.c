@@ -28,6 +28,7 @@ struct file {
 	size_t given;  /* row of the path that it was found by */
 	int64_t bytes, mtime_ns;
 	int error;
+	bool asked; /* it is a given path itself */
 	char digest[17];
 };
 struct files {
@@ -36,7 +37,8 @@ struct files {
 	bool cut;
 };
 
-static void add_file(struct files *f, const char *path, const struct stat *st, int error)
+static void add_file(struct files *f, const char *path, const struct stat *st, int error,
+		     bool asked)
 {
 	const char *slash = strrchr(path, '/');
 
@@ -52,6 +54,7 @@ static void add_file(struct files *f, const char *path, const struct stat *st, i
 		.mtime_ns =
 		    st ? (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec : -1,
 		.error = error,
+		.asked = asked,
 	};
 }
 
@@ -62,17 +65,17 @@ static void walk(struct files *f, const char *path, unsigned depth)
 	DIR *dir;
 
 	if (stat(path, &st) < 0) {
-		add_file(f, path, NULL, errno);
+		add_file(f, path, NULL, errno, !depth);
 		return;
 	}
 	if (!S_ISDIR(st.st_mode)) {
 		add_file(f, path, S_ISREG(st.st_mode) ? &st : NULL,
-			 S_ISREG(st.st_mode) ? 0 : EINVAL);
+			 S_ISREG(st.st_mode) ? 0 : EINVAL, !depth);
 		return;
 	}
 	dir = depth < DEPTH_MOST ? opendir(path) : NULL;
 	if (!dir)
-		add_file(f, path, NULL, depth < DEPTH_MOST ? errno : ELOOP);
+		add_file(f, path, NULL, depth < DEPTH_MOST ? errno : ELOOP, !depth);
 	while (dir && !f->cut && (e = readdir(dir))) {
 		_cleanup_free_ char *below = NULL;
 
@@ -139,7 +142,8 @@ static void put_each(const struct files *f, json_t *items, json_t *times)
 	for (size_t i = 0; i < f->v.n; i++) {
 		const struct file *x = &f->v.v[i];
 		_cleanup_free_ char *value =
-		    x->error ? xasprintf("not read: %s", strerror(x->error))
+		    x->error ? xasprintf("%s%s",
+					 x->asked ? FACT_UNREAD : "not read: ", strerror(x->error))
 			     : xasprintf("%s bytes, %s..", thousands(x->bytes), x->digest);
 		_cleanup_free_ char *when =
 		    xasprintf("changed at %" PRId64 ".%09" PRId64, x->mtime_ns / 1000000000,

@@ -37,6 +37,8 @@ json_t *facts_group(json_t *facts, const char *group);
 void facts_of_files(const char *const *paths, size_t n, bool whole, json_t *items, json_t *times);
 /* Keys and values of a configuration's text as items "FILE: KEY"; the text is cut up. */
 void facts_of_config_text(const char *file, char *text, size_t len, json_t *items);
+/* How the item of a path begins that was asked for and cannot be read. */
+#define FACT_UNREAD "cannot be read: "
 /* "0123456789abcdef" of bytes; "?" without libcrypto. */
 void short_digest(const void *p, size_t len, char ret[17]);
 /* The value of a variable or key as it may be told: a digest if its name is like a secret's. */

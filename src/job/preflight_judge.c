@@ -12,6 +12,8 @@
 #include <stdio.h>
 
 #define RANKS_NAMED_MOST 4096u
+#define MEASURED_MOST	 4096u /* bytes of words that hold what a node said */
+#define PROBES_MOST	 64u   /* of one node */
 
 static const struct {
 	enum invariant invariant;
@@ -58,6 +60,8 @@ const json_t *node_facts(const struct preflight_node *node, const char *probe)
 	{
 		const char *name = fact_text(p, "name");
 
+		if (i >= PROBES_MOST)
+			break;
 		if (name && !strcmp(name, probe))
 			return json_object_get(p, "facts");
 	}
@@ -106,6 +110,8 @@ static json_t *put(json_t *list, enum invariant i, const char *name, enum check_
 {
 	json_t *c = json_object();
 
+	if (strlen(measured) > MEASURED_MOST)
+		strcpy(measured + MEASURED_MOST - 2, "..");
 	json_object_set_new(c, "invariant", json_string(invariant_name(i)));
 	json_object_set_new(c, "name", json_string(name));
 	json_object_set_new(c, "state", json_string(check_state_name(state)));
@@ -234,6 +240,34 @@ static void put_presence(struct judging *j, const struct meet_part *p, const cha
 	check_host(check, &node);
 }
 
+/*
+ * Anybody who reaches the port can claim to be a node: that counts where the node itself is not
+ * there, or, if it claims none of them, where any is not.
+ */
+static bool is_harmless(const struct meet_part *impostor, const struct meet_part *parts, size_t n)
+{
+	bool all = true;
+
+	for (size_t i = 0; i < n; i++)
+		if (parts[i].presence <= MEET_LOST && parts[i].node != UINT32_MAX) {
+			if (parts[i].node == impostor->node)
+				return parts[i].presence == MEET_CAME;
+			all &= parts[i].presence == MEET_CAME;
+		}
+	return all;
+}
+
+static void put_stranger(struct judging *j, const struct meet_part *p, const char *what)
+{
+	const char *who = p->address && *p->address ? p->address : "somebody";
+	bool named = p->presence == MEET_IMPOSTOR && p->name && *p->name;
+
+	check_put(j, INVARIANT_AGREEMENT, "stranger", CHECK_WARN,
+		  xasprintf("%s%s%.100s%s %s%s%s", who, named ? " (\"" : "", named ? p->name : "",
+			    named ? "\")" : "", what, p->why ? ": " : "", p->why ? p->why : ""),
+		  "only the job's nodes come", "find out who it is, or choose another port");
+}
+
 static void rules_of_presence(struct judging *j, const struct meet_part *parts, size_t n)
 {
 	static const struct {
@@ -254,23 +288,21 @@ static void rules_of_presence(struct judging *j, const struct meet_part *parts, 
 		enum meet_presence p = parts[i].presence;
 
 		came += p == MEET_CAME;
-		if (p > MEET_CAME && p < MEET_PRESENCES && said[p].what)
-			put_presence(j, &parts[i], said[p].what, said[p].remedy);
 		if (p == MEET_STRANGER)
-			put(j->checks, INVARIANT_AGREEMENT, "stranger", CHECK_WARN,
-			    xasprintf("%s spoke to the meeting, but nothing of ours%s%s",
-				      parts[i].address ? parts[i].address : "somebody",
-				      parts[i].why ? ": " : "", parts[i].why ? parts[i].why : ""),
-			    "only the job's nodes come",
-			    "find out who it is, or choose another port");
+			put_stranger(j, &parts[i], "spoke to the meeting, but nothing of ours");
+		else if (p == MEET_IMPOSTOR && is_harmless(&parts[i], parts, n))
+			put_stranger(j, &parts[i],
+				     "claims to be one of the nodes, which came themselves");
+		else if (p > MEET_CAME && p < MEET_PRESENCES && said[p].what)
+			put_presence(j, &parts[i], said[p].what, said[p].remedy);
 	}
 	for (size_t i = 0; i < j->n; i++)
 		if (j->nodes[i].came->presence == MEET_CAME && !j->nodes[i].part)
 			put_presence(j, j->nodes[i].came, "gave facts that cannot be read",
 				     "install the same lockstep on every node");
-	if (came == n && n > 1)
+	if (came == j->n && came > 1)
 		put(j->checks, INVARIANT_AGREEMENT, "presence", CHECK_OK,
-		    xasprintf("all %zu nodes came", n), "every node comes", NULL);
+		    xasprintf("all %zu nodes came", came), "every node comes", NULL);
 }
 
 /* Who kept the others waiting. */
@@ -298,6 +330,8 @@ static bool has_probe_of(const struct preflight_node *node, enum invariant i)
 	{
 		const char *of = fact_text(p, "invariant");
 
+		if (k >= PROBES_MOST)
+			break;
 		if (of && !strcmp(of, invariant_name(i)))
 			return true;
 	}
@@ -337,6 +371,8 @@ static void rules_of_probes(struct judging *j)
 				   &j->nodes[i]);
 		json_array_foreach(list, k, p)
 		{
+			if (k >= PROBES_MOST)
+				break;
 			const char *name = fact_text(p, "name"), *state = fact_text(p, "state");
 			const char *of = fact_text(p, "invariant"), *why = fact_text(p, "why");
 			int inv = 0;

@@ -277,6 +277,33 @@ static void put_differences(const struct compared *c)
 	json_object_set_new(check, "differs", list);
 }
 
+/* Alike, but what nobody could read is so too, and says nothing. */
+static void put_alike(const struct compared *c, size_t items)
+{
+	const struct same_rule *r = c->rule;
+	struct gathered g = { 0 };
+
+	for (size_t i = 0; i < c->j->n; i++) {
+		json_t *group = (json_t *)(uintptr_t)c->groups[i];
+		void *iter = json_object_iter(group);
+
+		for (; iter; iter = json_object_iter_next(group, iter)) {
+			const char *text = json_string_value(json_object_iter_value(iter));
+
+			if (!text || strncmp(text, FACT_UNREAD, strlen(FACT_UNREAD)) != 0)
+				continue;
+			gather(&g, &c->j->nodes[i],
+			       xasprintf("%.200s %.100s", json_object_iter_key(iter), text));
+			break;
+		}
+	}
+	gathered_put(c->j, &g, r->invariant, r->name, g.n ? CHECK_UNKNOWN : CHECK_OK,
+		     c->gave > 1 ? xasprintf("%zu item%s, the same on %zu nodes", items,
+					     items == 1 ? "" : "s", c->gave)
+				 : NULL,
+		     r->limit, "give paths that can be read");
+}
+
 void rule_of_same(struct judging *j, const struct same_rule *rule)
 {
 	struct compared c = { .rule = rule, .j = j };
@@ -288,16 +315,12 @@ void rule_of_same(struct judging *j, const struct same_rule *rule)
 		c.gave += c.groups[i] != NULL;
 		items = MAX(items, json_object_size(c.groups[i]));
 	}
-	if (c.gave > 1 && items) {
+	if (c.gave > 1 && items)
 		compare(&c);
-		if (c.differences.n)
-			put_differences(&c);
-		else
-			check_put(j, rule->invariant, rule->name, CHECK_OK,
-				  xasprintf("%zu item%s, the same on %zu nodes", items,
-					    items == 1 ? "" : "s", c.gave),
-				  rule->limit, NULL);
-	}
+	if (c.differences.n)
+		put_differences(&c);
+	else if (items)
+		put_alike(&c, items);
 	for (size_t i = 0; i < c.differences.n; i++)
 		difference_done(&c.differences.v[i]);
 	free(c.differences.v);

@@ -6,13 +6,15 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "job/run_inside.h"
 
-#define TREE_MOST 65536u
+#define TREE_MOST   65536u
+#define OUTPUT_MOST ((off_t)64 << 20) /* of a helper: a disk is soon full */
 
 int64_t run_now_ms(void)
 {
@@ -47,14 +49,21 @@ static int begin(struct helper *h, const char *what, unsigned limit_ms)
 int helper_start(struct helper *h, const char *what, char *const *argv, const char *out, bool both,
 		 unsigned limit_ms)
 {
-	int null, fd;
+	int null, fd = -1;
 
-	if (begin(h, what, limit_ms) < 0)
+	if (out)
+		fd = open(out, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (begin(h, what, limit_ms) < 0) {
+		cleanup_close(&fd);
 		return -1;
-	if (h->pid)
+	}
+	if (h->pid) {
+		h->out = MAX(fd, 0);
 		return 0;
+	}
 	null = open("/dev/null", O_RDWR);
-	fd = out ? open(out, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600) : null;
+	if (!out)
+		fd = null;
 	if (null < 0 || fd < 0 || dup2(null, 0) < 0 || dup2(fd, 1) < 0 ||
 	    dup2(both ? fd : null, 2) < 0)
 		_exit(RUN_NO_START);
@@ -76,6 +85,21 @@ int helper_call(struct helper *h, const char *what, void (*fn)(void *user), void
 	_exit(0);
 }
 
+static bool prints_without_end(const struct helper *h)
+{
+	struct stat st;
+
+	return h->out && fstat(h->out, &st) == 0 && st.st_size > OUTPUT_MOST;
+}
+
+static void ended(struct helper *h)
+{
+	if (h->out)
+		close(h->out);
+	h->out = 0;
+	h->pid = 0;
+}
+
 bool helper_look(struct helper *h)
 {
 	int status;
@@ -85,10 +109,10 @@ bool helper_look(struct helper *h)
 	if (waitpid(h->pid, &status, WNOHANG) == h->pid) {
 		kill(-h->pid, SIGKILL); /* what it left behind */
 		h->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-		h->pid = 0;
+		ended(h);
 		return true;
 	}
-	if (run_now_ms() < h->deadline_ms)
+	if (run_now_ms() < h->deadline_ms && !prints_without_end(h))
 		return false;
 	h->late = true;
 	kill(-h->pid, SIGKILL);
@@ -96,7 +120,7 @@ bool helper_look(struct helper *h)
 	/* One that sleeps in the kernel is left behind. */
 	for (int i = 0; i < 20 && waitpid(h->pid, &status, WNOHANG) != h->pid; i++)
 		nanosleep(&(struct timespec){ 0, 10000000 }, NULL);
-	h->pid = 0;
+	ended(h);
 	return true;
 }
 

@@ -17,8 +17,9 @@ struct helper {
 	const char *what;
 	pid_t pid; /* 0: none */
 	int64_t deadline_ms;
-	bool late; /* it was killed at its deadline */
+	bool late; /* it was killed at its deadline, or because it printed without end */
 	int status;
+	int out; /* what it prints to: looked at as long as it runs; 0: none */
 };
 /* Its standard output (and error, if both) goes to the file out; NULL: nowhere. -1: not started. */
 int helper_start(struct helper *h, const char *what, char *const *argv, const char *out, bool both,

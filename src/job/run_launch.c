@@ -119,10 +119,10 @@ static int start(struct launch *l, char **argv)
 	struct attempt *a = l->a;
 	int report[2], e = 0;
 	_cleanup_free_ char *log = run_path(a, "output.log");
-	struct error error;
+	struct error error = { "" };
 
 	if (tee_open(&l->tee, log, &error) < 0 || pipe2(report, O_CLOEXEC) < 0) {
-		run_say(l->r, "%s", error.text);
+		run_say(l->r, "%s", *error.text ? error.text : strerror(errno));
 		a->status = RUN_NO_START;
 		return -1;
 	}

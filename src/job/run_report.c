@@ -18,6 +18,9 @@ void run_say(struct run *r, const char *format, ...)
 	va_start(ap, format);
 	vsnprintf(line, sizeof(line), format, ap);
 	va_end(ap);
+	for (char *p = line; *p; p++) /* names hold anything */
+		if ((unsigned char)*p < ' ' || *p == 0x7f)
+			*p = '?';
 	r->p->say(line);
 	if (!r->log)
 		return;

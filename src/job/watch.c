@@ -145,7 +145,9 @@ static void restore(struct watcher *r)
 
 	if (stat(path, &st) < 0)
 		return;
-	j = (size_t)st.st_size <= STATE_MOST ? json_load_file(path, 0, &where) : NULL;
+	j = S_ISREG(st.st_mode) && (size_t)st.st_size <= STATE_MOST
+		? json_load_file(path, 0, &where)
+		: NULL;
 	if (!j || watch_from_json(&r->w, json_object_get(j, "watch"), &clock, &e) < 0) {
 		r->o->say("watch: %s: %s; beginning anew", path,
 			  j ? e.text : "it is no state of a watcher");
@@ -397,6 +399,9 @@ int watch_run(const struct watch_options *o, struct error *reterr)
 			code = state_open(&r, &lock, reterr);
 		if (!code && o->listen)
 			code = answer_open(&r.answer, o->listen, reterr);
+		if (!code && o->listen && r.answer.fd < 0)
+			code = error_set(reterr, -EINVAL, "--listen %.60s..: too long for a socket",
+					 o->listen);
 		if (!code)
 			code = alerts_begin(&r, reterr);
 		if (!code)
@@ -404,6 +409,8 @@ int watch_run(const struct watch_options *o, struct error *reterr)
 	}
 	if (!code)
 		code = status_of(&r);
+	if (o->once && code == 2 && !r.raised[MATTER_BLIND])
+		watch_say_state(&r);
 	r.alerts = alerts_close(r.alerts);
 	child_stop(&r.evidence);
 	answer_close(&r.answer);

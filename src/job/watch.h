@@ -70,6 +70,7 @@ static inline int64_t watch_wall(const struct watcher *r) /* Unix time */
 /* watch_report.c: matters that began or ended are printed, alerted and kept. True: something did.
  */
 bool watch_report(struct watcher *r);
+void watch_say_state(const struct watcher *r); /* one line, though nothing changed */
 void watch_metrics(const void *watcher, struct buf *out);
 /* watch_evidence.c */
 int watch_evidence_begin(struct watcher *r, enum watch_matter m);

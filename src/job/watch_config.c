@@ -52,12 +52,20 @@ int watch_config_take(struct watch_config *c, struct input *in, const char *path
 
 	text_lines_init(&lines, in);
 	while (r >= 0 && text_lines_next(&lines, &p, &len)) {
+		if (lines.line == 1 && len >= 3 && !memcmp(p, "\xef\xbb\xbf", 3)) {
+			p += 3;
+			len -= 3;
+		}
 		line_trim(&p, &len);
 		if (!len || *p == '#' || *p == ';' || *p == '[')
 			continue;
 		if (len > CONFIG_LINE_MOST)
 			r = error_set(reterr, -E2BIG, "%s: line %" PRIu64 " is too long", path,
 				      lines.line);
+		else if (memchr(p, 0, len))
+			r = error_set(reterr, -EINVAL,
+				      "%s: line %" PRIu64 " has a zero byte: is it UTF-8 text?",
+				      path, lines.line);
 		else
 			r = config_line(c, path, rows, p, len, lines.line, reterr);
 	}

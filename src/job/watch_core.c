@@ -171,6 +171,7 @@ void watch_done(struct watch *w)
 		free(w->gpus.v[i].host);
 	free(w->sources.v);
 	free(w->gpus.v);
+	free(w->gpu_table);
 	free(w->ranks.v);
 	*w = (struct watch){ 0 };
 }

@@ -219,7 +219,8 @@ struct watch {
 	int64_t loss_bad;
 	/* GPUs */
 	VEC(struct watch_gpu) gpus;
-	size_t gpu_next;
+	uint32_t *gpu_table; /* by what tells them apart: row + 1, 0 where there is none */
+	size_t gpu_slots, gpus_filed;
 	uint32_t shapes[GPU_SHAPES];
 	enum gpu_pattern pattern;
 	int64_t round_ms, pattern_ms;	/* the round under way; since when it looks like this */

@@ -147,20 +147,51 @@ static void round_ends(struct watch *w)
 	w->signature_rounds++;
 }
 
-/* GPUs come in the same order every time: the next one is looked at first. */
+/* Where it is filed, or would be. */
+static uint32_t *gpu_slot(const struct watch *w, const char *host, int64_t index, uint32_t source)
+{
+	uint64_t hash = 0xcbf29ce484222325 ^ (uint64_t)index ^ (uint64_t)source << 32;
+	size_t i;
+
+	for (const char *p = host; *p; p++)
+		hash = (hash ^ (unsigned char)*p) * 0x100000001b3;
+	hash *= 0x9e3779b97f4a7c15;
+	for (i = (size_t)(hash >> 32) & (w->gpu_slots - 1); w->gpu_table[i];
+	     i = (i + 1) & (w->gpu_slots - 1)) {
+		const struct watch_gpu *g = &w->gpus.v[w->gpu_table[i] - 1];
+
+		if (g->index == index && g->source == source && !strcmp(g->host, host))
+			break;
+	}
+	return &w->gpu_table[i];
+}
+
+static void file_gpus(struct watch *w)
+{
+	if (w->gpu_slots < 2 * (w->gpus.n + 1)) {
+		w->gpu_slots = MAX(w->gpu_slots, (size_t)8);
+		while (w->gpu_slots < 4 * (w->gpus.n + 1))
+			w->gpu_slots *= 2;
+		free(w->gpu_table);
+		w->gpu_table = xcalloc(w->gpu_slots, sizeof(*w->gpu_table));
+		w->gpus_filed = 0;
+	}
+	for (; w->gpus_filed < w->gpus.n; w->gpus_filed++) {
+		const struct watch_gpu *g = &w->gpus.v[w->gpus_filed];
+
+		*gpu_slot(w, g->host, g->index, g->source) = (uint32_t)w->gpus_filed + 1;
+	}
+}
+
 static struct watch_gpu *gpu_of(struct watch *w, const struct watch_gpu_seen *s)
 {
 	struct watch_gpu *g;
+	uint32_t row;
 
-	for (size_t k = 0; k < w->gpus.n; k++) {
-		size_t i = (w->gpu_next + k) % w->gpus.n;
-
-		g = &w->gpus.v[i];
-		if (g->index != s->index || g->source != s->source || strcmp(g->host, s->host))
-			continue;
-		w->gpu_next = i + 1;
-		return g;
-	}
+	file_gpus(w);
+	row = *gpu_slot(w, s->host, s->index, s->source);
+	if (row)
+		return &w->gpus.v[row - 1];
 	if (w->gpus.n >= WATCH_GPUS_MOST)
 		return NULL;
 	g = vec_push(&w->gpus);

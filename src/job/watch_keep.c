@@ -369,9 +369,13 @@ int watch_write_file(const char *path, const void *bytes, size_t len, bool sync,
 	_cleanup_free_ char *beside = xasprintf("%s.new", path);
 	_cleanup_close_ int fd = -EBADF;
 	const char *p = bytes;
+	struct stat st;
 	int r = 0;
 
-	fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+	/* A device or a pipe would be replaced by a file. */
+	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+		return error_set(reterr, -ENOTSUP, "%s: no regular file", path);
+	fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
 	if (fd < 0)
 		return error_set(reterr, -errno, "%s: %s", beside, strerror(errno));
 	while (len) {

@@ -384,6 +384,7 @@ static bool step_line(const char *p, const char *end, int64_t *rank, int64_t *st
 	const char *label, *value = memrchr(p, ' ', (size_t)(end - p));
 	char digits[24];
 	size_t n;
+	double v;
 
 	if ((size_t)(end - p) < sizeof(name) || memcmp(p, name, sizeof(name) - 1) || !value ||
 	    (p[sizeof(name) - 1] != '{' && p[sizeof(name) - 1] != ' '))
@@ -393,7 +394,10 @@ static bool step_line(const char *p, const char *end, int64_t *rank, int64_t *st
 	digits[n] = '\0';
 	if (digits[0] < '0' || digits[0] > '9')
 		return false;
-	*step = (int64_t)strtod(digits, NULL);
+	v = strtod(digits, NULL);
+	if (!(v < 9e15))
+		return false;
+	*step = (int64_t)v;
 	label = memmem(p, (size_t)(end - p), "rank=\"", 6);
 	*rank = -1;
 	if (label) {

@@ -103,28 +103,41 @@ static int feed(struct replay *p, const json_t *j, struct error *reterr)
 	return 0;
 }
 
+/* The next line; of a longer one than LINE_MOST no more than that is kept. */
+static bool next_line(FILE *f, struct buf *line)
+{
+	int c = 0;
+
+	line->len = 0;
+	while (c != '\n' && (c = getc_unlocked(f)) != EOF) {
+		char byte = (char)c;
+
+		if (line->len <= LINE_MOST)
+			buf_put(line, &byte, 1);
+	}
+	return line->len > 0;
+}
+
 int watch_replay(struct watcher *r, struct error *reterr)
 {
 	struct replay p = { .r = r, .next_ms = INT64_MIN };
 	FILE *f = fopen(r->o->replay, "re");
-	_cleanup_free_ char *line = NULL;
-	size_t cap = 0;
-	ssize_t n;
+	struct buf line = { 0 };
 	int code = 0;
 
 	if (!f)
 		return error_set(reterr, -errno, "%s: %s", r->o->replay, strerror(errno));
 	r->now_ms = WATCH_EPOCH_MS;
 	r->wall_offset_ms = -WATCH_EPOCH_MS;
-	while (!code && (n = getline(&line, &cap, f)) > 0) {
+	while (!code && next_line(f, &line)) {
 		json_error_t where;
 		json_t *j;
 		struct error e = { "" };
 
 		p.line++;
-		if ((size_t)n > LINE_MOST || line[0] == '\n')
+		if (line.len > LINE_MOST || line.data[0] == '\n')
 			continue;
-		j = json_loadb(line, (size_t)n, 0, &where);
+		j = json_loadb((const char *)line.data, line.len, 0, &where);
 		if (!j)
 			code = error_set(&e, -EBADMSG, "line %" PRIu64 ": %s", p.line, where.text);
 		else
@@ -135,6 +148,7 @@ int watch_replay(struct watcher *r, struct error *reterr)
 	}
 	if (!code)
 		judge(&p, r->now_ms);
+	buf_done(&line);
 	fclose(f);
 	return code;
 }

@@ -83,6 +83,32 @@ static void print_change(const struct watcher *r, enum watch_matter m, bool rais
 	json_decref(j);
 }
 
+void watch_say_state(const struct watcher *r)
+{
+	const char *state = watch_state_name(r->now.state), *why = "", *name = "";
+	char when[32], summary[4 * WATCH_TEXT];
+
+	for (size_t i = 0; i < r->w.sources.n && !*why; i++) {
+		why = r->w.sources.v[i].why;
+		name = r->w.sources.v[i].name;
+	}
+	stamp(r, r->now_ms, when);
+	snprintf(summary, sizeof(summary), "%s%s%s%s%s", r->now.summary, *why ? "; \"" : "",
+		 *why ? name : "", *why ? "\": " : "", why);
+	watch_clean(summary);
+	if (r->o->json) {
+		json_t *j = json_pack("{s:s,s:s,s:s,s:s%}", "time", when, "job", r->job, "state",
+				      state, "summary", summary, strlen(summary));
+
+		json_dumpf(j, stdout, JSON_COMPACT);
+		putchar('\n');
+		json_decref(j);
+	} else {
+		printf("%s %s: %s\n", when, state, summary);
+	}
+	fflush(stdout);
+}
+
 static void begins(struct watcher *r, enum watch_matter m)
 {
 	char summary[WATCH_TEXT * 4], more[WATCH_TEXT + 64] = "";

@@ -192,14 +192,28 @@ static struct source_file *file_of(struct sources *s, struct source *v, const ch
 	return file;
 }
 
+/* All files of a folder: what is a pattern in its path is taken as it stands. */
+static char *pattern_of_folder(const char *path)
+{
+	char *pattern = xmalloc(2 * strlen(path) + 3), *to = pattern;
+
+	for (; *path; path++) {
+		if (strchr("*?[\\", *path))
+			*to++ = '\\';
+		*to++ = *path;
+	}
+	strcpy(to, "/*");
+	return pattern;
+}
+
 static void find_files(struct sources *s, struct source *v)
 {
 	struct stat st;
-	bool folder = stat(v->what, &st) == 0 && S_ISDIR(st.st_mode);
-	_cleanup_free_ char *pattern = folder ? xasprintf("%s/*", v->what) : xstrdup(v->what);
+	bool there = stat(v->what, &st) == 0, folder = there && S_ISDIR(st.st_mode);
+	_cleanup_free_ char *pattern = folder ? pattern_of_folder(v->what) : xstrdup(v->what);
 	glob_t found = { 0 };
 
-	if (!folder && !strpbrk(v->what, "*?[")) {
+	if (!folder && (there || !strpbrk(v->what, "*?["))) {
 		file_of(s, v, v->what);
 		return;
 	}
@@ -615,6 +629,7 @@ static void cursor_from(struct follow *f, const json_t *j)
 	f->ino = (uint64_t)json_integer_value(json_object_get(j, "ino"));
 	f->offset = (uint64_t)MAX(json_integer_value(json_object_get(j, "offset")), 0);
 	f->dropping = json_is_true(json_object_get(j, "dropping"));
+	f->n_print = 0; /* the same path may be there twice */
 	json_array_foreach(json_object_get(j, "print"), i, v) if (i < FOLLOW_PRINT)
 	    f->print[f->n_print++] = (uint8_t)json_integer_value(v);
 }
