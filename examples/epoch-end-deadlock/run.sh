@@ -122,7 +122,9 @@ even() { # ends
 		mkdir -p "$OUT/even"
 		# shellcheck disable=SC2086
 		launcher "$OUT/even" --evened $how
-		timeout 300 "${job[@]}" >"$OUT/even/train.log" 2>&1 || { tail -n 5 "$OUT/even/train.log"; fail "exit $?"; return; }
+		timeout 300 "${job[@]}" >"$OUT/even/train.log" 2>&1
+		local status=$?
+		[ $status = 0 ] || { tail -n 5 "$OUT/even/train.log"; fail "exit $status"; return; }
 		say "${how:-sized}: $(grep -a 'lockstep.even:' "$OUT/even/train.log")"
 		same_step "$OUT/even" || { fail "not all ranks ended at step $least"; return; }
 	done

@@ -6,6 +6,7 @@
 #include "cmd/tracing.h"
 #include "job/run.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
@@ -45,7 +46,7 @@ static const struct option_row run_rows[] = {
 	{ "look-after", 0, OPTION_NUMBER, AT(look_after), "SECONDS",
 	  "between the two looks at a hang" },
 	{ "grace", 0, OPTION_NUMBER, AT(grace), "SECONDS",
-	  "from TERM to KILL when it is ended (default 30)" },
+	  "from TERM, ours or passed on, to KILL (default 30)" },
 	{ "retries", 0, OPTION_NUMBER, AT(retries), "N",
 	  "attempts after a failure; 0: none; else as the cause deserves" },
 	{ "retry-delay", 0, OPTION_NUMBER, AT(retry_delay), "SECONDS",
@@ -78,7 +79,7 @@ static const struct option_row run_rows[] = {
 #undef AT
 const struct option_spec run_spec = {
 	.command = "run",
-	.operands = "[OPTION...] -- CMD [ARGUMENT...]",
+	.operands = "-- CMD [ARGUMENT...]",
 	.purpose = "run a job guarded: gate, evidence, retries that can help, resume",
 	.rows = run_rows,
 	.more =
@@ -95,6 +96,7 @@ struct traced {
 	struct tracing tracing;
 	bool off, on, said;
 	int64_t collective_s; /* -1 */
+	const char *job;
 };
 
 /* The Python package sets the time-out where it is on the path; else the user has to. */
@@ -116,6 +118,8 @@ static void trace_begin(void *user, const char *folder)
 		say_collective(t);
 		return;
 	}
+	if (!getenv("LOCKSTEP_JOB"))
+		setenv("LOCKSTEP_JOB", t->job, 1); /* an attempt's folder is no job's name */
 	t->on = tracing_begin(&t->tracing, "run", folder) == 0;
 	if (!t->on) {
 		complain("run: it goes on without the tracer");
@@ -174,8 +178,6 @@ static struct words preflight_words(const struct run_args *a, const char *self)
 	add(&w, "--checkpoints", a->checkpoints);
 	add_number(&w, "--gpus", a->gpus);
 	add_number(&w, "--watchdog-seconds", a->collective);
-	if (!a->on_hang || strcmp(a->on_hang, "ignore") != 0)
-		add(&w, "--watched", "");
 	if (a->nodes > 1) {
 		_cleanup_free_ char *job = xasprintf("%s.preflight", a->job);
 
@@ -194,8 +196,8 @@ static struct words preflight_words(const struct run_args *a, const char *self)
 	return w;
 }
 
-/* Its status; what it says goes to standard error. The recorder will be on when CMD runs. */
-static int preflight(const struct run_args *a, const char *self)
+/* Its status; its report goes to a file. The recorder will be on when CMD runs. */
+static int preflight(const struct run_args *a, const char *self, const char *report)
 {
 	struct words w = preflight_words(a, self);
 	int status = 0;
@@ -206,7 +208,10 @@ static int preflight(const struct run_args *a, const char *self)
 		setenv("TORCH_FR_BUFFER_SIZE", "2000", 0);
 		setenv("TORCH_NCCL_TRACE_BUFFER_SIZE", "2000", 0);
 		setenv("TORCH_NCCL_DUMP_ON_TIMEOUT", "1", 0);
-		dup2(STDERR_FILENO, STDOUT_FILENO);
+		if (!freopen(report, "we", stdout))
+			dup2(STDERR_FILENO, STDOUT_FILENO);
+		else
+			fcntl(STDOUT_FILENO, F_SETFD, 0);
 		execv(self, w.v.v);
 		_exit(RUN_NO_EXEC);
 	}
@@ -220,13 +225,45 @@ static int preflight(const struct run_args *a, const char *self)
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-static bool gate_opens(const struct run_args *a, const char *self)
+/* The verdict, and of the checks those that are not well: each begins at the line's begin. */
+static void print_report(const char *path)
 {
+	static const char *const shown[] = { "refuse ", "warn ", "unknown " };
+	FILE *f = fopen(path, "re");
+	bool show = false, any = false;
+	char line[1024];
+
+	if (!f)
+		return;
+	if (fgets(line, sizeof(line), f) && *line != '{') { /* .. --json */
+		line[strcspn(line, "\n")] = 0;
+		complain("run: preflight: %s", line);
+	}
+	while (fgets(line, sizeof(line), f)) {
+		if (*line != ' ') {
+			show = false;
+			for (size_t i = 0; i < ARRAY_SIZE(shown); i++)
+				show |= strncmp(line, shown[i], strlen(shown[i])) == 0;
+		}
+		if (show)
+			fputs(line, stderr);
+		any |= show;
+	}
+	fclose(f);
+	if (any)
+		complain("run: preflight's options are given as --preflight-args 'OPTION...'");
+	complain("run: preflight's report: %s", path);
+}
+
+static bool gate_opens(const struct run_args *a, const char *self, const char *folder)
+{
+	_cleanup_free_ char *report = xasprintf("%s/preflight.txt", folder);
 	int status;
 
 	if (a->no_preflight)
 		return true;
-	status = preflight(a, self);
+	status = preflight(a, self, report);
+	print_report(report);
 	if (status == EXIT_HEALTHY)
 		return true;
 	if (status == EXIT_CANNOT_TELL) {
@@ -249,8 +286,9 @@ static char *make_folder(const char *out)
 	for (unsigned i = 1; i <= FOLDERS_MOST; i++) {
 		char *path = i == 1 ? xstrdup(out) : xasprintf("%s.%u", out, i), *real;
 		_cleanup_free_ char *taken = xasprintf("%s/attempt-1", path);
+		bool made = mkdir(path, 0777) == 0 || errno == EEXIST;
 
-		if ((mkdir(path, 0777) == 0 || errno == EEXIST) && access(taken, F_OK) < 0) {
+		if (made && access(taken, F_OK) < 0 && errno == ENOENT) {
 			real = realpath(path, NULL);
 			if (!real || access(real, W_OK) < 0)
 				complain("run: %s: %s", path, strerror(errno));
@@ -259,8 +297,8 @@ static char *make_folder(const char *out)
 			free(path);
 			return real;
 		}
-		if (errno != ENOENT && errno != EEXIST && access(path, F_OK) < 0) {
-			complain("run: %s: %s", path, strerror(errno));
+		if (!made || access(taken, F_OK) < 0) {
+			complain("run: --out %s: no folder can be made: %s", path, strerror(errno));
 			free(path);
 			return NULL;
 		}
@@ -315,6 +353,12 @@ static int on_hang(const char *word)
 /* Where the nodes meet: false if that cannot be. */
 static bool plan_meeting(struct run_args *a, struct meet_plan *m)
 {
+	if (a->nodes > 1 && !a->meet_folder && !a->meet) {
+		complain("run: %" PRId64 " nodes need a place to meet: --meet-folder DIR, or "
+			 "--meet HOST:PORT with --secret-file FILE",
+			 a->nodes);
+		return false;
+	}
 	if (a->nodes < 0)
 		a->nodes = environment_number("SLURM_NNODES", 1);
 	if (a->node < 0)
@@ -322,7 +366,7 @@ static bool plan_meeting(struct run_args *a, struct meet_plan *m)
 	if (!a->job)
 		a->job = getenv("SLURM_JOB_ID");
 	if (!a->meet_folder && !a->meet)
-		a->nodes = 1; /* each by itself */
+		a->nodes = 1; /* a launcher's number: each by itself */
 	if (a->nodes <= 1)
 		return true;
 	if (a->node >= a->nodes || a->nodes > MEET_NODES_MOST || !a->job) {
@@ -364,6 +408,14 @@ static void fill_plan(const struct run_args *a, struct run_plan *p)
 	p->end = trace_end;
 }
 
+/* As it is named, or by its launcher, or as the folder is. */
+static const char *job_name(const struct run_args *a, const char *folder)
+{
+	const char *slash = strrchr(folder, '/');
+
+	return a->job && *a->job ? a->job : slash && slash[1] ? slash + 1 : folder;
+}
+
 int run_main(int argc, char **argv)
 {
 	struct run_args args = { .out = "lockstep-run",
@@ -384,6 +436,7 @@ int run_main(int argc, char **argv)
 	_cleanup_free_ char *self = self_path(), *folder = NULL, *checkpoints = NULL, *job = NULL;
 	struct meet_plan meet = { 0 };
 	struct run_plan plan = { .user = &traced, .self = self };
+	char field[64];
 	int begin = command_begin(&argc, argv), operands, status, hang;
 
 	status = command_line(&run_spec, argc, argv, &args, &operands);
@@ -400,10 +453,12 @@ int run_main(int argc, char **argv)
 	hang = on_hang(args.on_hang);
 	if (hang < 0 || !plan_meeting(&args, &meet))
 		return EXIT_USAGE;
-	if (!self || !gate_opens(&args, self))
-		return RUN_NO_START;
+	if (args.resume_args && run_field_unknown(args.resume_args, field, sizeof(field))) {
+		complain("run: --resume-args: %s is no field: {checkpoint} and {step} are", field);
+		return EXIT_USAGE;
+	}
 	folder = make_folder(args.out);
-	if (!folder)
+	if (!self || !folder || !gate_opens(&args, self, folder))
 		return RUN_NO_START;
 	if (args.checkpoints)
 		args.checkpoints = checkpoints = absolute(args.checkpoints);
@@ -412,6 +467,7 @@ int run_main(int argc, char **argv)
 	fill_plan(&args, &plan);
 	plan.argv = argv + begin;
 	plan.folder = folder;
+	plan.job = traced.job = job_name(&args, folder);
 	plan.on_hang = (enum run_on_hang)hang;
 	if (args.nodes > 1) {
 		job = xasprintf("%s.run", args.job);

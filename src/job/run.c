@@ -181,6 +181,8 @@ int run_job(const struct run_plan *p)
 	int status = RUN_NO_START;
 
 	r.log = fopen(log, "ae");
+	if (!r.log)
+		run_say(&r, "%s cannot be written: %s", log, strerror(errno));
 	if (take_signals(&r) < 0) {
 		run_say(&r, "no signals can be taken: %s", strerror(errno));
 	} else {

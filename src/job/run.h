@@ -20,6 +20,7 @@ struct run_plan {
 	char **argv;	    /* CMD */
 	const char *folder; /* of this run, there already */
 	const char *self;   /* this program, for diagnose and collect */
+	const char *job;    /* its name, for who is notified */
 	void (*say)(const char *line);
 	/* Around each attempt: the tracer. folder: the attempt's. */
 	void *user;
@@ -44,5 +45,7 @@ struct run_plan {
 	const struct meet_plan *meet; /* NULL: one node */
 };
 
+/* A {field} of --resume-args that is none: true, and it in ret. */
+bool run_field_unknown(const char *text, char *ret, size_t size);
 /* Runs it to its end; the status to exit with. */
 int run_job(const struct run_plan *p);

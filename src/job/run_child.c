@@ -150,7 +150,7 @@ static bool read_row(const char *pid, struct row *ret)
 	ssize_t n;
 	int fd, parent;
 
-	snprintf(path, sizeof(path), "/proc/%.20s/stat", pid);
+	snprintf(path, sizeof(path), "/proc/%.40s/stat", pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
@@ -221,6 +221,29 @@ static void mark(struct row *rows, size_t n, const struct helper *helpers, size_
 	}
 }
 
+/* One of its threads is on a CPU or waits for one, however little it gets. */
+static bool runs(pid_t pid)
+{
+	char path[64];
+	bool any = false;
+	struct dirent *d;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	dir = opendir(path);
+	while (dir && !any && (d = readdir(dir))) {
+		char name[64];
+		struct row row = { 0 };
+
+		snprintf(name, sizeof(name), "%d/task/%.20s", (int)pid, d->d_name);
+		any = isdigit((unsigned char)d->d_name[0]) && read_row(name, &row) &&
+		      row.state == 'R';
+	}
+	if (dir)
+		closedir(dir);
+	return any;
+}
+
 void tree_look(struct tree *t, const struct helper *helpers, size_t n)
 {
 	VEC(struct row) rows = { 0 };
@@ -229,7 +252,7 @@ void tree_look(struct tree *t, const struct helper *helpers, size_t n)
 
 	t->v.n = 0;
 	t->ticks = t->bytes = 0;
-	t->waiting = false;
+	t->waiting = t->runnable = false;
 	while (dir && rows.n < TREE_MOST && (d = readdir(dir))) {
 		struct row row = { 0 };
 
@@ -248,6 +271,7 @@ void tree_look(struct tree *t, const struct helper *helpers, size_t n)
 		t->ticks += rows.v[i].ticks;
 		t->bytes += bytes_of(rows.v[i].pid);
 		t->waiting |= rows.v[i].state == 'D';
+		t->runnable = t->runnable || runs(rows.v[i].pid);
 	}
 	free(rows.v);
 }

@@ -132,7 +132,17 @@ static void tree_of(struct hang *h, struct tree *t)
 	tree_look(t, helpers, ARRAY_SIZE(helpers));
 }
 
-/* Hardly any CPU time or bytes between the looks, and nobody waits for a disk. */
+/* In each of three looks: a sleeper that woke is asleep again, one that gets no CPU is not. */
+static bool is_starved(struct hang *h, struct tree *now)
+{
+	for (int i = 0; i < 2 && now->runnable; i++) {
+		usleep(20000);
+		tree_of(h, now);
+	}
+	return now->runnable;
+}
+
+/* Hardly any CPU time or bytes between the looks; nobody waits for a disk or for a CPU. */
 static bool stood_still(struct hang *h, int64_t now_ms)
 {
 	double seconds = (double)(now_ms - h->since_ms) / 1000;
@@ -143,7 +153,8 @@ static bool stood_still(struct hang *h, int64_t now_ms)
 	still = now.bytes - h->before.bytes < STILL_BYTES && now.v.n && !now.waiting &&
 		!h->before.waiting && now.ticks >= h->before.ticks &&
 		(double)(now.ticks - h->before.ticks) / (double)sysconf(_SC_CLK_TCK) <
-		    STILL_SHARE * seconds;
+		    STILL_SHARE * seconds &&
+		!is_starved(h, &now);
 	tree_done(&now);
 	return still;
 }
@@ -151,14 +162,15 @@ static bool stood_still(struct hang *h, int64_t now_ms)
 static void tell(struct run *r, struct attempt *a, struct hang *h)
 {
 	int64_t quiet_s = (run_now_ms() - a->progress.at_ms) / 1000;
+	char since[64] = "";
 
 	if (a->progress.step >= 0)
-		run_say(r, "no new step for %" PRId64 " s since step %" PRId64 ": %s", quiet_s,
-			a->progress.step,
-			a->summary[0] ? a->summary : "the evidence does not say why");
-	else
-		run_say(r, "no step in its output for %" PRId64 " s: %s", quiet_s,
-			a->summary[0] ? a->summary : "the evidence does not say why");
+		snprintf(since, sizeof(since), " since step %" PRId64, a->progress.step);
+	snprintf(a->quiet, sizeof(a->quiet), "no %s for %" PRId64 " s%s%s",
+		 *since ? "new step" : "step in its output", quiet_s, since,
+		 h->still ? ", and its processes stand still" : "");
+	run_say(r, "%s: %s", a->quiet,
+		a->summary[0] ? a->summary : "the evidence does not say why");
 	run_say(r, "evidence lies in %s", a->folder);
 	run_notify(r, a, "hang", &h->notify);
 }

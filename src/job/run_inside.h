@@ -36,6 +36,7 @@ struct tree {
 	uint64_t ticks; /* of CPU, all together */
 	uint64_t bytes; /* read and written, likewise */
 	bool waiting;	/* one sleeps in the kernel, on a disk mostly */
+	bool runnable;	/* one runs, or would if it got a CPU */
 };
 void tree_look(struct tree *t, const struct helper *helpers, size_t n);
 void tree_signal(const struct tree *t, int number);
@@ -72,6 +73,7 @@ struct tee {
 	int slaves[3];	/* CMD's ends: -1, stdout, stderr */
 	int masters[2]; /* of terminals, for their size */
 	uint64_t bytes;
+	int trouble; /* errno: the log is not whole */
 };
 int tee_open(struct tee *t, const char *log, struct error *reterr);
 void tee_child(struct tee *t);	/* in the child: takes the ends */
@@ -98,6 +100,7 @@ struct chosen {
 	bool weights_only;
 	VEC(struct passed_over) torn;
 	char *trouble; /* why none could be looked for */
+	bool missing;  /* there is no such folder */
 };
 void chosen_done(struct chosen *c);
 
@@ -108,7 +111,9 @@ struct attempt {
 	int status, error; /* of CMD as a shell has it; errno if it could not be run */
 	int asked;	   /* the signal by which we were asked to end */
 	bool hung, killed;
-	unsigned left; /* processes that did not die */
+	int by_signal;	 /* that ended CMD; 0 */
+	char quiet[160]; /* what was seen of its hang */
+	unsigned left;	 /* processes that did not die */
 	struct progress progress;
 	enum cause cause;
 	char cause_name[48], verdict[16], summary[400];
@@ -132,6 +137,7 @@ struct run {
 	int64_t started_s;
 	int64_t best_step;
 	FILE *log;
+	bool unwritten; /* run.json is not up to date */
 };
 void run_say(struct run *r, const char *format, ...) PRINTF_LIKE(2, 3);
 char *run_path(const struct attempt *a, const char *name);   /* in its folder, as evidence */

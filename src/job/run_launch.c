@@ -39,6 +39,8 @@ struct launch {
 	bool group;
 	int64_t came_ms, ended_ms;
 	int64_t term_ms, kill_ms; /* when it was done; 0 */
+	int64_t asked_ms;	  /* when we were asked to end by TERM, and passed it on; 0 */
+	bool told_log;
 };
 
 /* --- signals --- */
@@ -151,7 +153,8 @@ static void reap(struct launch *l)
 	pid_t pid;
 
 	if (l->cmd && waitpid(l->cmd, &status, WNOHANG) == l->cmd) {
-		l->a->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+		l->a->by_signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+		l->a->status = l->a->by_signal ? 128 + l->a->by_signal : WEXITSTATUS(status);
 		l->cmd = 0;
 		l->ended_ms = run_now_ms();
 	}
@@ -324,6 +327,33 @@ static bool drained(const struct launch *l, int64_t now_ms)
 	return true;
 }
 
+static void say_log(struct launch *l)
+{
+	if (!l->tee.trouble || l->told_log)
+		return;
+	run_say(l->r, "%s/output.log is not whole: %s; the job goes on", l->a->folder,
+		strerror(l->tee.trouble));
+	l->told_log = true;
+}
+
+/* TERM came from outside and went on to CMD: after the grace what is left gets KILL. */
+static void look_at_asked(struct launch *l, int64_t now_ms)
+{
+	int64_t grace_ms = l->r->p->grace_ms;
+
+	if (l->r->asked != SIGTERM)
+		return;
+	if (!l->asked_ms) {
+		l->asked_ms = now_ms;
+		run_say(l->r, "TERM passed on; KILL in %" PRId64 " s (--grace) if it still runs",
+			grace_ms / 1000);
+	} else if (now_ms - l->asked_ms >= grace_ms) {
+		run_say(l->r, "it still runs %" PRId64 " s after TERM: KILL", grace_ms / 1000);
+		l->term_ms = l->asked_ms;
+		l->a->killed = true;
+	}
+}
+
 static void loop(struct launch *l)
 {
 	int64_t looked_ms = 0;
@@ -335,10 +365,12 @@ static void loop(struct launch *l)
 		serve(l, l->cmd && !l->a->killed ? TICK_MS : 20);
 		reap(l);
 		now_ms = run_now_ms();
+		say_log(l);
 		if (l->cmd && !l->a->killed) {
 			if (now_ms - looked_ms < TICK_MS)
 				continue;
 			looked_ms = now_ms;
+			look_at_asked(l, now_ms);
 			look_at_saves(l, now_ms);
 			if (hang_look(l->r, l->a, &l->hang, now_ms) && !l->r->asked) {
 				l->a->killed = l->a->hung = true;
@@ -367,6 +399,8 @@ void run_launch(struct run *r, struct attempt *a, char **argv)
 	a->asked = r->asked;
 	hang_done(&l.hang);
 	helper_stop(&l.saves);
+	tee_flush(&l.tee);
+	say_log(&l);
 	tee_close(&l.tee);
 	prctl(PR_SET_CHILD_SUBREAPER, 0);
 }

@@ -44,19 +44,30 @@ void run_notify(struct run *r, const struct attempt *a, const char *event, struc
 {
 	_cleanup_free_ char *out = run_beside(a, "notify.log");
 	char shell[] = "/bin/sh", option[] = "-c", *command;
-	const char *const told[][2] = { { "LOCKSTEP_EVENT", event },
-					{ "LOCKSTEP_SUMMARY", a->summary },
-					{ "LOCKSTEP_CAUSE", a->cause_name },
-					{ "LOCKSTEP_EVIDENCE", a->folder } };
+	const char *const told[][2] = {
+		{ "LOCKSTEP_EVENT", event },
+		{ "LOCKSTEP_JOB", r->p->job },
+		{ "LOCKSTEP_SUMMARY", a->summary[0] ? a->summary : a->quiet },
+		{ "LOCKSTEP_CAUSE", a->cause_name[0] ? a->cause_name : "unknown" },
+		{ "LOCKSTEP_EVIDENCE", a->folder }
+	};
+	char *was[ARRAY_SIZE(told)];
 
 	if (!r->p->notify)
 		return;
 	command = xstrdup(r->p->notify);
-	for (size_t i = 0; i < ARRAY_SIZE(told); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(told); i++) {
+		was[i] = getenv(told[i][0]) ? xstrdup(getenv(told[i][0])) : NULL;
 		setenv(told[i][0], told[i][1], 1);
+	}
 	helper_start(h, "notify", (char *[]){ shell, option, command, NULL }, out, true, NOTIFY_MS);
-	for (size_t i = 0; i < ARRAY_SIZE(told); i++)
-		unsetenv(told[i][0]);
+	for (size_t i = 0; i < ARRAY_SIZE(told); i++) {
+		if (was[i])
+			setenv(told[i][0], was[i], 1);
+		else
+			unsetenv(told[i][0]);
+		free(was[i]);
+	}
 	free(command);
 }
 
@@ -108,6 +119,18 @@ static json_t *attempt_json(const struct run *r, const struct attempt *a)
 	    gpu_hours(r, failed ? a->lost_hours : 0));
 }
 
+static int dump(const json_t *doc, const char *path)
+{
+	FILE *f = fopen(path, "we");
+	int r = f ? json_dumpf(doc, f, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : -1;
+
+	if (!f)
+		return -1;
+	if (r == 0)
+		r = fputc('\n', f) == EOF ? -1 : 0;
+	return fclose(f) == 0 ? r : -1;
+}
+
 void run_write(struct run *r, int status, bool ended)
 {
 	_cleanup_free_ char *path = xasprintf("%s/run.json", r->p->folder);
@@ -126,32 +149,52 @@ void run_write(struct run *r, int status, bool ended)
 			or_null(ended ? (int64_t)time(NULL) : -1), "status",
 			ended ? json_integer(status) : json_null(), "attempts", attempts,
 			"lost_hours", json_real(lost), "lost_gpu_hours", gpu_hours(r, lost));
-	if (!doc || json_dump_file(doc, half, JSON_INDENT(2)) < 0 || rename(half, path) < 0)
+	r->unwritten = !doc || dump(doc, half) < 0 || rename(half, path) < 0;
+	if (r->unwritten)
 		run_say(r, "%s could not be written: %s", path, strerror(errno));
 	json_decref(doc);
+}
+
+/* "less than 1 s", "12 s", "34 min", "5.6 h" */
+static const char *span(char *ret, size_t size, double seconds)
+{
+	if (seconds < 1)
+		snprintf(ret, size, "less than 1 s");
+	else if (seconds < 120)
+		snprintf(ret, size, "%.0f s", seconds);
+	else if (seconds < 7200)
+		snprintf(ret, size, "%.0f min", seconds / 60);
+	else
+		snprintf(ret, size, "%.1f h", seconds / 3600);
+	return ret;
 }
 
 /* One line an attempt, when there were several. */
 void run_summary(struct run *r)
 {
+	_cleanup_free_ char *all = r->unwritten
+				       ? xstrdup("run.json could not be written")
+				       : xasprintf("%s/run.json has all of it", r->p->folder);
+	char text[32];
 	double lost = 0;
 
 	if (r->attempts.n < 2) /* it was said already */
 		return;
 	for (size_t i = 0; i < r->attempts.n; i++) {
 		const struct attempt *a = &r->attempts.v[i];
-		double minutes = (double)(a->ended_ms - a->started_ms) / 60000;
 
+		span(text, sizeof(text), (double)(a->ended_ms - a->started_ms) / 1000);
 		lost += a->lost_hours;
 		if (a->status || a->hung)
-			run_say(r, "attempt %u: %s after %.1f min, status %d: %s", a->number,
-				a->hung ? "hung" : "failed", minutes, a->status, a->summary);
+			run_say(r, "attempt %u: %s after %s, status %d: %s", a->number,
+				a->hung ? "hung" : "failed", text, a->status, a->summary);
 		else
-			run_say(r, "attempt %u: ended well after %.1f min", a->number, minutes);
+			run_say(r, "attempt %u: ended well after %s", a->number, text);
 	}
 	if (r->p->gpus > 0)
-		run_say(r, "lost: %.2f GPU hours of this node; %s/run.json has all of it",
-			lost * (double)r->p->gpus, r->p->folder);
+		run_say(r, "lost: %s of this node's %" PRId64 " GPUs, %.*f GPU hours; %s",
+			span(text, sizeof(text), lost * 3600), r->p->gpus, lost < 1 ? 3 : 1,
+			lost * (double)r->p->gpus, all);
 	else
-		run_say(r, "lost: %.2f hours; %s/run.json has all of it", lost, r->p->folder);
+		run_say(r, "lost: %s; %s", span(text, sizeof(text), lost * 3600), all);
 }

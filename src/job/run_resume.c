@@ -48,7 +48,9 @@ static void look(void *user)
 
 	int r = checkpoints_find(w->r->p->checkpoints, &c, &e);
 
-	if (r < 0 && r != -ENOENT) /* the job may make it */
+	if (access(w->r->p->checkpoints, F_OK) < 0 && errno == ENOENT) /* the job may make it */
+		json_object_set_new(doc, "missing", json_true());
+	else if (r < 0 && r != -ENOENT)
 		json_object_set_new(doc, "trouble", json_string(e.text));
 	for (size_t i = 0; i < c.v.n && good < enough; i++) {
 		struct checkpoint *k = &c.v.v[i];
@@ -84,6 +86,7 @@ static void choose(json_t *doc, const char *name, struct chosen *ret)
 
 	if (trouble)
 		ret->trouble = xstrdup(trouble);
+	ret->missing = json_is_true(json_object_get(doc, "missing"));
 	json_array_foreach(json_object_get(doc, "checkpoints"), i, v)
 	{
 		const char *path = json_string_value(json_object_get(v, "path"));
@@ -335,8 +338,34 @@ void run_resume(struct run *r, struct attempt *a, char ***ret_argv)
 		run_say(r, "begins at step %" PRId64 ", %s", c->step, c->path);
 	else if (c->path)
 		run_say(r, "begins at %s", c->path);
+	else if (c->missing)
+		run_say(r,
+			"warning: there is no folder %s: it begins anew (if the job does not make "
+			"that folder, --checkpoints names the wrong one)",
+			r->p->checkpoints);
 	else if (r->p->checkpoints && (!r->p->fresh || a->number > 1))
 		run_say(r, "no whole checkpoint in %s: it begins anew", r->p->checkpoints);
 	tell_by_environment(r, a);
 	*ret_argv = arguments(r->p, c);
+}
+
+/* A field that we do not fill in would reach CMD as it stands: "${name}" is a shell's. */
+bool run_field_unknown(const char *text, char *ret, size_t size)
+{
+	static const char *const known[] = { "checkpoint", "step" };
+
+	for (const char *p = strchr(text, '{'); p; p = strchr(p + 1, '{')) {
+		size_t n = strspn(p + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_");
+		bool ours = false;
+
+		if (!n || p[1 + n] != '}' || (p > text && p[-1] == '$'))
+			continue;
+		for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+			ours |= strlen(known[i]) == n && memcmp(p + 1, known[i], n) == 0;
+		if (!ours) {
+			snprintf(ret, size, "%.*s", (int)MIN(n + 2, size - 1), p);
+			return true;
+		}
+	}
+	return false;
 }

@@ -8,6 +8,7 @@
  * was asked to end is not begun again.
  */
 #include <glob.h>
+#include <signal.h>
 #include <stdio.h>
 
 #include "job/run_inside.h"
@@ -25,17 +26,17 @@ static const struct retry_rule {
 	[CAUSE_NETWORK_ERROR] = { 5, 15, false, "links come back" },
 	[CAUSE_PREEMPTED] = { 10, 30, false, "it was taken away, not at fault" },
 	[CAUSE_GPU_ERROR] = { 1, 30, true, "a GPU's error may pass once; twice it is the GPU" },
-	[CAUSE_DEAD_RANK] = { 2, 10, true, "a process died without a word" },
-	[CAUSE_MISSING_RANK] = { 2, 10, true, "a rank did not come, nothing says why" },
-	[CAUSE_COLLECTIVE_STUCK] = { 3, 15, false, "nothing moved though all had come" },
+	[CAUSE_DEAD_RANK] = { 2, 10, true, "what ended the process may not come again" },
+	[CAUSE_MISSING_RANK] = { 2, 10, true, "the rank may come the next time" },
+	[CAUSE_COLLECTIVE_STUCK] = { 3, 15, false, "it may move the next time" },
 	[CAUSE_COMM_LINK] = { 2, 30, false, "links come back" },
-	[CAUSE_HOST_STALL] = { 2, 10, true, "a host stood still" },
+	[CAUSE_HOST_STALL] = { 2, 10, true, "the host may not stand still again" },
 	[CAUSE_DATA_STARVED] = { 2, 30, true, "storage may be faster again" },
 	[CAUSE_CHECKPOINT] = { 2, 30, true, "storage may be faster again" },
 	[CAUSE_UNEVEN_STEPS] = { 1, 5, true, "from a checkpoint the ranks may end together" },
 	[CAUSE_COLLECTIVE_DESYNC] = { 1, 5, true, "from a checkpoint the ranks may agree" },
 	[CAUSE_EXCEPTION] = { 2, 5, true, "it had trained before" },
-	[CAUSE_UNKNOWN] = { 2, 30, true, "nothing says why" },
+	[CAUSE_UNKNOWN] = { 2, 30, true, "it may have been an accident" },
 	[CAUSE_OUT_OF_MEMORY] = { 0, 0, true, "memory will not suffice the next time either" },
 	[CAUSE_CONFIGURATION] = { 0, 0, true, "the configuration is wrong: it comes again" },
 };
@@ -154,6 +155,26 @@ static void ask(struct run *r, struct attempt *a, enum run_words of)
 	argv_done(argv);
 }
 
+/* Nothing that it left says why: what is known of its end. */
+static void say_how(struct attempt *a)
+{
+	int n = a->by_signal ? a->by_signal : a->status > 128 ? a->status - 128 : 0;
+	const char *name = n ? sigabbrev_np(n) : NULL;
+
+	if (a->hung)
+		snprintf(a->summary, sizeof(a->summary), "%s; why is not known, we ended it",
+			 a->quiet);
+	else if (name)
+		snprintf(a->summary, sizeof(a->summary), "killed by SIG%s%s%s", name,
+			 n == SIGKILL && !a->asked
+			     ? " (out of memory on the host? see the kernel's log)"
+			     : "",
+			 a->by_signal ? "" : ", says its status");
+	else
+		snprintf(a->summary, sizeof(a->summary),
+			 "it ended with status %d, nothing says why", a->status);
+}
+
 void run_classify(struct run *r, struct attempt *a)
 {
 	if (!a->hung || !a->cause_name[0]) {
@@ -169,8 +190,7 @@ void run_classify(struct run *r, struct attempt *a)
 			snprintf(a->summary, sizeof(a->summary), "the command could not be run");
 	}
 	if (!a->summary[0])
-		snprintf(a->summary, sizeof(a->summary), "%s with status %d, nothing says why",
-			 a->hung ? "it hung and was ended" : "it ended", a->status);
+		say_how(a);
 }
 
 /* --- whether again --- */
@@ -220,7 +240,11 @@ static void settle(struct run *r, struct attempt *a)
 	} else if (a->cause == CAUSE_UNKNOWN && a->progress.step < 0 && a->status < 128) {
 		NO("it trained no step, and nothing says why");
 	} else if (rule->same_place && same_again(r, a)) {
-		NO("%s at step %" PRId64 " twice is no accident", a->cause_name, a->progress.step);
+		if (a->progress.step >= 0)
+			NO("%s at step %" PRId64 " twice is no accident", a->cause_name,
+			   a->progress.step);
+		else
+			NO("%s before any step twice is no accident", a->cause_name);
 	} else if (row > most) {
 		NO("%u attempts with %s, and none got further", row, a->cause_name);
 	} else if (fruitless(r, a, a->ended_ms - p->storm_ms, false) >= p->storm) {

@@ -111,7 +111,7 @@ void tee_resize(const struct tee *t)
 			ioctl(t->masters[i], TIOCSWINSZ, &size);
 }
 
-static void keep(const struct tee *t, const void *p, size_t len)
+static void keep(struct tee *t, const void *p, size_t len)
 {
 	const uint8_t *at = p;
 
@@ -120,14 +120,16 @@ static void keep(const struct tee *t, const void *p, size_t len)
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n <= 0)
-			return; /* a full disk must not end the job */
+		if (n <= 0) { /* a full disk must not end the job */
+			t->trouble = n < 0 ? errno : EIO;
+			return;
+		}
 		at += n;
 		len -= (size_t)n;
 	}
 }
 
-static void log_lines(const struct tee *t, struct stream *s, const uint8_t *p, size_t len)
+static void log_lines(struct tee *t, struct stream *s, const uint8_t *p, size_t len)
 {
 	const uint8_t *end = t->n < 2 ? p + len : memrchr(p, '\n', len);
 	size_t whole = !end ? 0 : t->n < 2 ? len : (size_t)(end - p) + 1;

@@ -207,6 +207,8 @@ static const char *sentence_of_failure(struct hang *h, const struct breach *b)
 	if (!b->failure)
 		return report_printf(h->r, "%s is gone: all others lost their connection to a peer",
 				     culprits);
+	if (!h->s->ranks.n) /* one process, or none that is numbered */
+		return report_printf(h->r, "it failed%s%s", *text ? ": " : "", text);
 	if (!b->culprits.n && b->alike)
 		return report_printf(h->r, "most ranks failed by the same words%s%s",
 				     *text ? ": " : "", text);
