@@ -6,6 +6,7 @@ Of the first argument: what is parted by bars, one an attempt, the last for all 
     ok              ends well
     hang N          stands still after step N (asleep, with a child in a session of its own that ignores TERM)
     spin N          the same, but busy
+    starve N        the same, but gets no CPU to speak of: of the lowest priority, on CPU $STARVE_CPU that another has
     pause N FILE    pauses after step N until the file is there, then ends well
     exit N STATUS   exits after step N
     say N TEXT      prints TEXT to standard error after step N and exits with 1
@@ -51,6 +52,13 @@ def hang(step, busy):
             time.sleep(1)
 
 
+def starve():
+    os.sched_setaffinity(0, {int(os.environ['STARVE_CPU'])})
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    while True:
+        pass
+
+
 def main():
     what, *rest = plan()
     at = int(rest[0]) if rest else -1
@@ -69,6 +77,8 @@ def main():
             continue
         if what in ('hang', 'spin'):
             hang(step, what == 'spin')
+        elif what == 'starve':
+            starve()
         elif what == 'pause':
             while not os.path.exists(rest[0]):
                 time.sleep(.1)

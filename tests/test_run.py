@@ -39,8 +39,12 @@ class Run(unittest.TestCase):
         return [LOCKSTEP, 'run', '--no-preflight', '--no-trace', '--out', 'out', '--retry-delay', '0', *options, '--', *cmd]
 
     def run_it(self, *options, cmd, env=None, timeout=60, text=True, **more):
-        return subprocess.run(self.argv(*options, cmd=cmd), capture_output=True, text=text, cwd=self.dir,
-                              env=dict(self.env, **env or {}), timeout=timeout, **more)
+        r = subprocess.run(self.argv(*options, cmd=cmd), capture_output=True, text=text, cwd=self.dir,
+                           env=dict(self.env, **env or {}), timeout=timeout, **more)
+        if text:  # long lines are wrapped
+            r.lines = r.stderr.splitlines()
+            r.stderr = r.stderr.replace('\nlockstep: run:   ', ' ')
+        return r
 
     def train(self, words, *options, **more):
         r = self.run_it(*options, cmd=[*TRAINER, words], **more)
@@ -223,7 +227,11 @@ class Run(unittest.TestCase):
         self.assertIn('refuse', r.stderr)
         self.assertFalse((self.dir / 'begun').exists())
         (self.dir / 'counts.csv').write_text('rank,blocks\n0,800\n1,800\n')
-        self.assertEqual(subprocess.run(argv, capture_output=True, cwd=self.dir, env=self.env, timeout=60).returncode, 0)
+        r = subprocess.run(argv, capture_output=True, text=True, cwd=self.dir, env=self.env, timeout=60)
+        self.assertEqual(r.returncode, 0)
+        self.assertIn('preflight: ready', r.stderr)
+        self.assertNotRegex(r.stderr, '(?m)^ok ')
+        self.assertIn('ready', (self.dir / 'out/preflight.txt').read_text())
         self.assertTrue((self.dir / 'begun').exists())
 
     HANG = ('--hang-after', '1', '--look-after', '1', '--grace', '1')
@@ -264,6 +272,88 @@ class Run(unittest.TestCase):
         p.terminate()
         self.assertEqual(p.wait(20), 143)
         p.stderr.close()
+
+    def test_who_gets_no_cpu_does_not_stand_still(self):
+        cpu = min(os.sched_getaffinity(0))
+        hog = subprocess.Popen([sys.executable, '-c', f'import os\nos.sched_setaffinity(0, {{{cpu}}})\nwhile True: pass'])
+        p = subprocess.Popen(self.argv('--on-hang', 'restart', *self.HANG, '--look-after', '2', cmd=[*TRAINER, 'starve 17']),
+                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=self.dir,
+                             env=dict(self.env, STARVE_CPU=str(cpu)))
+        try:
+            said = ''
+            for line in p.stderr:
+                said += line
+                if 'left running' in line or 'ending it' in line:
+                    break
+            self.assertIn('left running', said)
+            self.assertNotIn('stand still:', said)
+        finally:
+            hog.kill()
+            hog.wait()
+            p.terminate()
+            p.wait(30)
+            p.stderr.close()
+
+    def test_a_hang_without_a_cause_is_told_by_what_was_seen(self):
+        r, report, _ = self.train('hang 17', '--on-hang', 'restart', *self.HANG, '--retries', '0', '--job', 'j7', '--notify-command',
+                                  'echo "$LOCKSTEP_EVENT|$LOCKSTEP_JOB|$LOCKSTEP_CAUSE|$LOCKSTEP_SUMMARY" >> told-of')
+        told = (self.dir / 'told-of').read_text().splitlines()
+        self.assertRegex(told[0], r'^hang\|j7\|[a-z-]+\|.*')
+        self.assertNotIn('', told[0].split('|'))
+        self.assertNotIn('nothing says why', r.stderr)
+        self.assertIn('since step 17', r.stderr)
+
+    def test_ends_are_told_by_what_is_known(self):
+        for cmd, words in ((['sh', '-c', 'kill -9 $$'], "killed by SIGKILL (out of memory on the host? see the kernel's log)"),
+                           (['sh', '-c', 'kill -11 $$'], 'killed by SIGSEGV'),
+                           (['sh', '-c', 'exit 9'], 'it ended with status 9, nothing says why')):
+            r = self.run_it('--retries', '0', cmd=cmd)
+            self.assertIn(words, r.stderr)
+        r = self.run_it('--retries', '0', cmd=[sys.executable, '-c', '{}["a"]'])
+        self.assertIn("it failed: KeyError: 'a'", r.stderr)
+        self.run_it('--out', 'two', cmd=['true'])
+        text = (self.dir / 'two/run.json').read_text()
+        self.assertTrue(text.endswith('}\n'))
+        self.assertNotRegex(text, r'\.\d{13}')
+
+    def test_no_line_of_ours_is_wider_than_100_columns_but_for_its_words(self):
+        r = self.run_it('--resume-args', '{' + 'a' * 40 + '}', cmd=['true'])
+        lines = r.lines + self.run_it('--checkpoints', 'no/such', '--retries', '0', cmd=['sh', '-c', 'kill -9 $$']).lines
+        long = self.run_it('--checkpoints', 'no/' + 'x' * 120, '--collective-timeout', '5', cmd=['true'])
+        self.assertIn('x' * 120, ''.join(long.lines))
+        for line in lines + [line for line in long.lines if 'xxx' not in line]:
+            self.assertLessEqual(len(line), 100, line)
+            self.assertTrue(line.startswith('lockstep: run: '), line)
+
+    def test_who_ignores_term_is_killed_after_the_grace(self):
+        program = 'import signal, time; signal.signal(15, signal.SIG_IGN); print("up", flush=True); time.sleep(60)'
+        p = subprocess.Popen(self.argv('--grace', '1', cmd=[sys.executable, '-c', program]), stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, cwd=self.dir, env=self.env, text=True)
+        p.stdout.readline()
+        p.terminate()
+        said = p.communicate(timeout=20)[1]
+        self.assertEqual(p.returncode, 137)
+        self.assertIn('TERM passed on', said)
+
+    def test_what_cannot_be_is_said_with_its_reason(self):
+        for options, status, words in ((('-n', '2', '--node', '0'), 64, '2 nodes need a place to meet'),
+                                       (('--resume-args', '--at {stepp}'), 64, '{stepp}'),
+                                       (('--out', '/proc/none'), 125, 'No such file or directory'),
+                                       (('--checkpoints', 'nowhere'), 0, 'there is no folder')):
+            r = self.run_it(*options, cmd=['true'])
+            self.assertEqual(r.returncode, status, r.stderr)
+            self.assertIn(words, r.stderr)
+        r = self.run_it('--resume-args', '--at {step} {"a":1} ${HOME}', cmd=['true'], env={'SLURM_NNODES': '2'})
+        self.assertEqual(r.returncode, 0, r.stderr)
+
+    def test_a_log_that_cannot_be_kept_is_said(self):
+        program = ('import os, resource, signal, sys\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n'
+                   'resource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000))\nos.execv(sys.argv[1], sys.argv[1:])')
+        argv = self.argv(cmd=[sys.executable, '-c', 'import os\nfor i in range(300): os.write(1, b"x" * 1000)'])
+        r = subprocess.run([sys.executable, '-c', program, *argv], capture_output=True, text=True, cwd=self.dir, env=self.env,
+                           timeout=60)
+        self.assertEqual((r.returncode, len(r.stdout)), (0, 300000), r.stderr)
+        self.assertIn('output.log is not whole: File too large', r.stderr)
 
     def test_long_without_a_save_is_said(self):
         r = self.run_it('--unsaved-after', '1', '--gpus', '8', '--checkpoints', '.', cmd=['sleep', '2'])

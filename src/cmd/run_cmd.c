@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #define FOLDERS_MOST 10000u
+#define COLUMNS	     100u
 
 struct run_args {
 	const char *out, *checkpoints, *resume_args, *on_hang, *notify, *preflight_args;
@@ -90,6 +91,42 @@ const struct option_spec run_spec = {
 	    "(the gate refused, or we failed), 126 if it could not be run, 127 if not found.\n",
 };
 
+/* --- words --- */
+
+/* In lines of COLUMNS at most, parted at blanks: each says whose it is. */
+static void say(const char *line)
+{
+	size_t room = COLUMNS - (sizeof("lockstep: run: ") - 1);
+	const char *more = "";
+
+	while (*line) {
+		size_t cut = 0, at = 0, wide = strlen(more);
+
+		for (; line[at] && (wide < room || !cut); at++) {
+			wide += ((unsigned char)line[at] & 0xc0) != 0x80;
+			if (at && line[at] == ' ' && (wide <= room + 1 || !cut))
+				cut = at;
+		}
+		if (!line[at] && (wide <= room || !cut))
+			cut = at;
+		complain("run: %s%.*s", more, (int)cut, line);
+		line += cut;
+		line += strspn(line, " ");
+		more = "  ";
+	}
+}
+
+static void PRINTF_LIKE(1, 2) tell(const char *format, ...)
+{
+	char text[4096];
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(text, sizeof(text), format, ap);
+	va_end(ap);
+	say(text);
+}
+
 /* --- around an attempt --- */
 
 struct traced {
@@ -103,10 +140,10 @@ struct traced {
 static void say_collective(struct traced *t)
 {
 	if (t->collective_s > 0 && !t->said && (t->off || !getenv("LOCKSTEP_AUTO")))
-		complain("run: Lockstep's Python package is not in it, so the time-out is the "
-			 "job's own: torch.distributed.init_process_group(..., "
-			 "timeout=datetime.timedelta(seconds=%" PRId64 "))",
-			 t->collective_s);
+		tell("Lockstep's Python package is not in it, so the time-out is the "
+		     "job's own: torch.distributed.init_process_group(..., "
+		     "timeout=datetime.timedelta(seconds=%" PRId64 "))",
+		     t->collective_s);
 	t->said = true;
 }
 
@@ -122,11 +159,11 @@ static void trace_begin(void *user, const char *folder)
 		setenv("LOCKSTEP_JOB", t->job, 1); /* an attempt's folder is no job's name */
 	t->on = tracing_begin(&t->tracing, "run", folder) == 0;
 	if (!t->on) {
-		complain("run: it goes on without the tracer");
+		tell("it goes on without the tracer");
 		t->off = true;
 		tracing_done(&t->tracing);
 	} else if (tracing_agent_start(&t->tracing) < 0) {
-		complain("run: no agent could be started; %s/%s says why", folder, TRACING_LOG);
+		tell("no agent could be started; %s/%s says why", folder, TRACING_LOG);
 	}
 	say_collective(t);
 }
@@ -140,11 +177,6 @@ static void trace_end(void *user)
 	tracing_finish(&t->tracing);
 	tracing_done(&t->tracing);
 	t->on = false;
-}
-
-static void say(const char *line)
-{
-	complain("run: %s", line);
 }
 
 /* --- the gate --- */
@@ -237,7 +269,7 @@ static void print_report(const char *path)
 		return;
 	if (fgets(line, sizeof(line), f) && *line != '{') { /* .. --json */
 		line[strcspn(line, "\n")] = 0;
-		complain("run: preflight: %s", line);
+		tell("preflight: %s", line);
 	}
 	while (fgets(line, sizeof(line), f)) {
 		if (*line != ' ') {
@@ -251,8 +283,8 @@ static void print_report(const char *path)
 	}
 	fclose(f);
 	if (any)
-		complain("run: preflight's options are given as --preflight-args 'OPTION...'");
-	complain("run: preflight's report: %s", path);
+		tell("preflight's options are given as --preflight-args 'OPTION...'");
+	tell("preflight's report: %s", path);
 }
 
 static bool gate_opens(const struct run_args *a, const char *self, const char *folder)
@@ -267,14 +299,13 @@ static bool gate_opens(const struct run_args *a, const char *self, const char *f
 	if (status == EXIT_HEALTHY)
 		return true;
 	if (status == EXIT_CANNOT_TELL) {
-		complain("run: preflight cannot tell; it goes on");
+		tell("preflight cannot tell; it goes on");
 		return true;
 	}
 	if (status == EXIT_FINDINGS)
-		complain("run: preflight refuses: nothing was begun (--no-preflight begins all the "
-			 "same)");
+		tell("preflight refuses: nothing was begun (--no-preflight begins all the same)");
 	else
-		complain("run: preflight ended with status %d: nothing was begun", status);
+		tell("preflight ended with status %d: nothing was begun", status);
 	return false;
 }
 
@@ -291,20 +322,20 @@ static char *make_folder(const char *out)
 		if (made && access(taken, F_OK) < 0 && errno == ENOENT) {
 			real = realpath(path, NULL);
 			if (!real || access(real, W_OK) < 0)
-				complain("run: %s: %s", path, strerror(errno));
+				tell("%s: %s", path, strerror(errno));
 			else if (i > 1)
-				complain("run: %s is taken, this one is kept in %s", out, path);
+				tell("%s is taken, this one is kept in %s", out, path);
 			free(path);
 			return real;
 		}
 		if (!made || access(taken, F_OK) < 0) {
-			complain("run: --out %s: no folder can be made: %s", path, strerror(errno));
+			tell("--out %s: no folder can be made: %s", path, strerror(errno));
 			free(path);
 			return NULL;
 		}
 		free(path);
 	}
-	complain("run: no folder %s.N is free", out);
+	tell("no folder %s.N is free", out);
 	return NULL;
 }
 
@@ -346,7 +377,7 @@ static int on_hang(const char *word)
 	for (int i = 0; i < RUN_HANGS; i++)
 		if (!word || strcmp(word, words[i]) == 0)
 			return i;
-	complain("run: --on-hang %s: notify, restart or ignore", word);
+	tell("--on-hang %s: notify, restart or ignore", word);
 	return -1;
 }
 
@@ -354,9 +385,9 @@ static int on_hang(const char *word)
 static bool plan_meeting(struct run_args *a, struct meet_plan *m)
 {
 	if (a->nodes > 1 && !a->meet_folder && !a->meet) {
-		complain("run: %" PRId64 " nodes need a place to meet: --meet-folder DIR, or "
-			 "--meet HOST:PORT with --secret-file FILE",
-			 a->nodes);
+		tell("%" PRId64 " nodes need a place to meet: --meet-folder DIR, or "
+		     "--meet HOST:PORT with --secret-file FILE",
+		     a->nodes);
 		return false;
 	}
 	if (a->nodes < 0)
@@ -370,9 +401,8 @@ static bool plan_meeting(struct run_args *a, struct meet_plan *m)
 	if (a->nodes <= 1)
 		return true;
 	if (a->node >= a->nodes || a->nodes > MEET_NODES_MOST || !a->job) {
-		complain("run: %s",
-			 a->job ? "--node must be below --nodes"
-				: "--job NAME tells this job from others, alike on all nodes");
+		tell("%s", a->job ? "--node must be below --nodes"
+				  : "--job NAME tells this job from others, alike on all nodes");
 		return false;
 	}
 	*m = (struct meet_plan){ .folder = a->meet_folder,
@@ -443,18 +473,18 @@ int run_main(int argc, char **argv)
 	if (status >= 0)
 		return status;
 	if (!begin || operands < argc) {
-		complain("run: run what? lockstep run [OPTION...] -- CMD [ARGUMENT...]");
+		tell("run what? lockstep run [OPTION...] -- CMD [ARGUMENT...]");
 		return EXIT_USAGE;
 	}
 	if (!*args.out) {
-		complain("run: --out: an empty name is no folder");
+		tell("--out: an empty name is no folder");
 		return EXIT_USAGE;
 	}
 	hang = on_hang(args.on_hang);
 	if (hang < 0 || !plan_meeting(&args, &meet))
 		return EXIT_USAGE;
 	if (args.resume_args && run_field_unknown(args.resume_args, field, sizeof(field))) {
-		complain("run: --resume-args: %s is no field: {checkpoint} and {step} are", field);
+		tell("--resume-args: %s is no field: {checkpoint} and {step} are", field);
 		return EXIT_USAGE;
 	}
 	folder = make_folder(args.out);

@@ -25,8 +25,13 @@ void run_say(struct run *r, const char *format, ...)
 	if (!r->log)
 		return;
 	strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
-	fprintf(r->log, "%s %s\n", stamp, line);
-	fflush(r->log);
+	if (fprintf(r->log, "%s %s\n", stamp, line) < 0 || fflush(r->log) != 0) {
+		int e = errno;
+
+		fclose(r->log);
+		r->log = NULL;
+		run_say(r, "%s/lockstep.log ends here: %s", r->p->folder, strerror(e));
+	}
 }
 
 char *run_path(const struct attempt *a, const char *name)
@@ -150,8 +155,10 @@ void run_write(struct run *r, int status, bool ended)
 			ended ? json_integer(status) : json_null(), "attempts", attempts,
 			"lost_hours", json_real(lost), "lost_gpu_hours", gpu_hours(r, lost));
 	r->unwritten = !doc || dump(doc, half) < 0 || rename(half, path) < 0;
-	if (r->unwritten)
+	if (r->unwritten) {
 		run_say(r, "%s could not be written: %s", path, strerror(errno));
+		unlink(half);
+	}
 	json_decref(doc);
 }
 
