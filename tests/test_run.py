@@ -303,6 +303,13 @@ class Run(unittest.TestCase):
         self.assertNotIn('nothing says why', r.stderr)
         self.assertIn('since step 17', r.stderr)
 
+    def test_the_tracer_knows_the_job_by_its_name(self):
+        argv = [a for a in self.argv('--job', 'j7', '--retries', '1', cmd=['sh', '-c', 'echo step 1; echo "job=$LOCKSTEP_JOB"; kill -9 $$'])
+                if a != '--no-trace']
+        r = subprocess.run(argv, capture_output=True, text=True, cwd=self.dir, env=self.env, timeout=60)
+        self.assertEqual(r.stdout.count('job=j7\n'), 2, r.stderr)
+        self.assertNotIn('left as it is', r.stderr)
+
     def test_ends_are_told_by_what_is_known(self):
         for cmd, words in ((['sh', '-c', 'kill -9 $$'], "killed by SIGKILL (out of memory on the host? see the kernel's log)"),
                            (['sh', '-c', 'kill -11 $$'], 'killed by SIGSEGV'),

@@ -155,8 +155,7 @@ static void trace_begin(void *user, const char *folder)
 		say_collective(t);
 		return;
 	}
-	if (!getenv("LOCKSTEP_JOB"))
-		setenv("LOCKSTEP_JOB", t->job, 1); /* an attempt's folder is no job's name */
+	t->tracing.job = t->job; /* an attempt's folder is no job's name */
 	t->on = tracing_begin(&t->tracing, "run", folder) == 0;
 	if (!t->on) {
 		tell("it goes on without the tracer");

@@ -120,7 +120,7 @@ static int environment(struct tracing *t)
 	}
 	t->rings = rings && *rings ? xstrdup(rings) : rings_folder(t->out);
 	env_set(t, "LOCKSTEP_DIR", t->rings, &left);
-	env_set(t, "LOCKSTEP_JOB", slash && slash[1] ? slash + 1 : t->out, &left);
+	env_set(t, "LOCKSTEP_JOB", t->job ? t->job : slash && slash[1] ? slash + 1 : t->out, &left);
 	env_set(t, "LOCKSTEP_LIBRARY", library, &left);
 	env_set(t, "CUDA_INJECTION64_PATH", library, &left);
 	env_set(t, "NVTX_INJECTION64_PATH", library, &left);

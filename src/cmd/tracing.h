@@ -7,6 +7,7 @@
 
 struct tracing {
 	const char *who;    /* "trace", before each line on stderr */
+	const char *job;    /* its name; NULL: as the folder is called */
 	char *out;	    /* absolute */
 	char *rings;	    /* folder */
 	char *self;	    /* our program */
