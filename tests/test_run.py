@@ -303,6 +303,7 @@ class Run(unittest.TestCase):
         self.assertNotIn('nothing says why', r.stderr)
         self.assertIn('since step 17', r.stderr)
 
+    @unittest.skipUnless((pathlib.Path(LOCKSTEP).parent / 'liblockstep.so').exists(), 'no liblockstep.so')
     def test_the_tracer_knows_the_job_by_its_name(self):
         argv = [a for a in self.argv('--job', 'j7', '--retries', '1', cmd=['sh', '-c', 'echo step 1; echo "job=$LOCKSTEP_JOB"; kill -9 $$'])
                 if a != '--no-trace']
