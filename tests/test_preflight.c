@@ -345,8 +345,9 @@ static void parts_of_any_size_make_a_small_verdict(void **state)
 	static const char *const rows[] = {
 		"{\"name\":\"gpus\",\"invariant\":\"gpus\",\"state\":\"failed\"},",
 		"{\"name\":5,\"invariant\":[],\"state\":{}},",
-		"{\"name\":\"gpus\",\"invariant\":\"gpus\",\"state\":\"done\",\"facts\":{\"gpus\":["
-		"{},5]}},",
+		("{\"name\":\"gpus\",\"invariant\":\"gpus\",\"state\":\"done\",\"facts\":{\"gpus\":"
+		 "["
+		 "{},5]}},"),
 		"[[[[[[]]]]]],",
 	};
 

@@ -112,8 +112,8 @@ void preflight_print(FILE *out, const json_t *verdict)
 
 	fprintf(out, "%s: ", v && !strcmp(v, "cannot-tell") ? "cannot tell" : v ? v : "?");
 	if (refuse)
-		fprintf(out, "%zu of %zu checks refuse%s, ", refuse, json_array_size(checks),
-			refuse == 1 ? "s" : "");
+		fprintf(out, "%zu of %zu check%s refuse%s, ", refuse, json_array_size(checks),
+			json_array_size(checks) == 1 ? "" : "s", refuse == 1 ? "s" : "");
 	else if (!json_array_size(checks))
 		fprintf(out, "nothing was looked at, ");
 	else if (!unknown)
