@@ -219,6 +219,26 @@ class Collect(unittest.TestCase):
         script = next(w for w in command['command'] if w.endswith('rank.py'))
         self.assertEqual(path.split('/')[:-2], script.split('/')[:-1])
 
+    def test_two_jobs_of_a_node_are_kept_apart(self):
+        """Both have the same ranks: each job has a folder, named by what its other nodes know too."""
+        self.start(MASTER_ADDR='localhost', MASTER_PORT='29500')
+        ready = [self.dir / f'ready{FIRST + i}' for i in range(2)]
+        for path in ready:
+            path.unlink()
+        self.start(MASTER_ADDR='localhost', MASTER_PORT='29501')
+        env = {k: v for k, v in os.environ.items() if k not in ('RANK', 'LOCAL_RANK', 'WORLD_SIZE')} | {'PATH': self.path}
+        out = self.dir / 'ev'
+        p = subprocess.run([LOCKSTEP, 'collect', '--out', str(out)], capture_output=True, text=True, env=env, timeout=90)
+        self.assertEqual(p.returncode, 0, p.stderr)
+        pids = self.pids()
+        for port, of in ((29500, pids[:2]), (29501, pids[2:])):
+            ranks = json.loads((out / f'job-port{port}/collect.json').read_text())['ranks']
+            self.assertEqual([r['pid'] for r in ranks if r['rank'] >= FIRST], of)
+            self.assertIn(f'lockstep diagnose {out}/job-port{port}\n', p.stdout)
+        p = subprocess.run([LOCKSTEP, 'diagnose', str(out)], capture_output=True, text=True, timeout=60)
+        self.assertEqual((p.returncode, p.stdout), (2, ''))
+        self.assertRegex(p.stderr, 'evidence of [2-9] jobs; ask of each: lockstep diagnose ')
+
     def test_diagnose_reads_the_folder_as_it_is(self):
         self.start()
         self.collect(*self.pids())

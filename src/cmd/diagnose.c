@@ -8,6 +8,7 @@
 #include "model/layout.h"
 #include "show/show.h"
 
+#include <glob.h>
 #include <unistd.h>
 
 struct diagnose_args {
@@ -198,6 +199,44 @@ static int join_and_judge(struct join *j, char *const *paths, size_t n,
 	}
 }
 
+/* How many folders of different names hold what was found; their paths lose their last part. */
+static size_t distinct_folders(glob_t *found)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < found->gl_pathc; i++)
+		*strrchr(found->gl_pathv[i], '/') = '\0';
+	for (size_t i = 0; i < found->gl_pathc; i++) {
+		size_t k = 0;
+
+		while (strcmp(strrchr(found->gl_pathv[k], '/'), strrchr(found->gl_pathv[i], '/')))
+			k++;
+		n += k == i;
+	}
+	return n;
+}
+
+/* What `lockstep collect` keeps of several jobs of a node is said of each on its own. */
+static bool of_one_job(char *const *paths, size_t n)
+{
+	static const char *const below[] = { "job-*", "*/job-*" }; /* the second: by node */
+	size_t jobs = 0;
+
+	for (size_t i = 0; i < n * ARRAY_SIZE(below) && jobs < 2; i++) {
+		const char *path = paths[i / ARRAY_SIZE(below)], *part = below[i % 2];
+		_cleanup_free_ char *pattern = xasprintf("%s/%s/collect.json", path, part);
+		glob_t found = { 0 };
+
+		if (glob(pattern, 0, NULL, &found) == 0)
+			jobs = distinct_folders(&found);
+		if (jobs > 1)
+			complain("%s: evidence of %zu jobs; ask of each: lockstep diagnose %s",
+				 path, jobs, found.gl_pathv[0]);
+		globfree(&found);
+	}
+	return jobs < 2;
+}
+
 int diagnose_main(int argc, char **argv)
 {
 	struct diagnose_args args = { .steps = { -1, -1 }, .min_impact = 0.05 };
@@ -212,6 +251,10 @@ int diagnose_main(int argc, char **argv)
 	if (!n) {
 		complain("diagnose: of what? Give files or folders; see lockstep diagnose --help");
 		status = EXIT_USAGE;
+		goto out;
+	}
+	if (!of_one_job(paths, n)) {
+		status = EXIT_CANNOT_TELL;
 		goto out;
 	}
 	status = join_and_judge(&join, paths, n, &args);

@@ -139,31 +139,16 @@ static void print_summary(const struct collect *c, bool redacted)
 	printf("Next: lockstep diagnose %s\n", c->folder);
 }
 
-int collect_main(int argc, char **argv)
+static int collect_one(const struct collect_options *options)
 {
-	struct collect_args args = { 0 };
-	struct collect_options options = { 0 };
 	struct error error = { "" };
 	struct collect c = { 0 };
-	VEC(pid_t) pids = { 0 };
-	int operands, status = command_line(&collect_spec, argc, argv, &args, &operands);
+	int status = EXIT_CANNOT_TELL;
 
-	if (status >= 0)
-		return status;
-	for (int i = operands; i < argc; i++)
-		if (!parse_pid(argv[i], vec_push(&pids))) {
-			complain(
-			    "collect: \"%.60s\" is no process number; see lockstep collect --help",
-			    argv[i]);
-			free(pids.v);
-			return EXIT_USAGE;
-		}
-	options = (struct collect_options){ args.out, pids.v, pids.n, args.redact };
-	status = EXIT_CANNOT_TELL;
-	if (collect_run(&options, &c, &error) < 0) {
+	if (collect_run(options, &c, &error) < 0) {
 		complain("collect: %s", error.text);
 	} else {
-		print_summary(&c, args.redact);
+		print_summary(&c, options->redact);
 		if (c.ranks.denied && !c.ranks.v.n)
 			complain(
 			    "collect: no rank found; %u processes are not ours to read: run it as "
@@ -182,6 +167,88 @@ int collect_main(int argc, char **argv)
 			status = EXIT_HEALTHY;
 	}
 	collect_done(&c);
+	return status;
+}
+
+static const struct rank_process *first_of(const struct rank_list *l, unsigned job)
+{
+	size_t i = 0;
+
+	while (l->v.v[i].job != job)
+		i++;
+	return &l->v.v[i];
+}
+
+/* By what other nodes call the job too: its id, where no other job has it, else where it meets. */
+static char *job_folder(const struct rank_list *l, unsigned job, unsigned jobs)
+{
+	const struct rank_process *r = first_of(l, job);
+	bool named = *r->run_id && strcmp(r->run_id, "none") != 0 && strlen(r->run_id) < 64;
+	char *name;
+
+	for (unsigned other = 1; other <= jobs; other++)
+		named &= other == job || strcmp(first_of(l, other)->run_id, r->run_id) != 0;
+	name = named		     ? xasprintf("job-%s", r->run_id)
+	       : r->master_port >= 0 ? xasprintf("job-port%" PRId64, r->master_port)
+				     : xasprintf("job-%u", job);
+	for (char *p = name; *p; p++)
+		if (*p == '/' || (unsigned char)*p <= ' ')
+			*p = '_';
+	return name;
+}
+
+/* Each of several jobs on its own, in a folder of its own: together their ranks would be mixed. */
+static int collect_jobs(struct collect_options *options, const struct rank_list *ranks,
+			unsigned jobs)
+{
+	VEC(pid_t) pids = { 0 };
+	int status = EXIT_HEALTHY;
+
+	printf("%u jobs have ranks here; each gets a folder\n", jobs);
+	for (unsigned job = 1; job <= jobs; job++) {
+		_cleanup_free_ char *folder = job_folder(ranks, job, jobs);
+
+		pids.n = 0;
+		for (size_t i = 0; i < ranks->v.n; i++)
+			if (ranks->v.v[i].job == job)
+				*vec_push(&pids) = ranks->v.v[i].pid;
+		options->pids = pids.v;
+		options->n_pids = pids.n;
+		options->below = folder;
+		status = MAX(status, collect_one(options));
+	}
+	free(pids.v);
+	return status;
+}
+
+int collect_main(int argc, char **argv)
+{
+	struct collect_args args = { 0 };
+	struct collect_options options;
+	struct rank_list ranks = { 0 };
+	VEC(pid_t) pids = { 0 };
+	unsigned jobs = 0;
+	int operands, status = command_line(&collect_spec, argc, argv, &args, &operands);
+
+	if (status >= 0)
+		return status;
+	for (int i = operands; i < argc; i++)
+		if (!parse_pid(argv[i], vec_push(&pids))) {
+			complain(
+			    "collect: \"%.60s\" is no process number; see lockstep collect --help",
+			    argv[i]);
+			free(pids.v);
+			return EXIT_USAGE;
+		}
+	options = (struct collect_options){
+		.out = args.out, .pids = pids.v, .n_pids = pids.n, .redact = args.redact
+	};
+	if (!pids.n)
+		ranks_find("/proc", NULL, 0, &ranks);
+	for (size_t i = 0; i < ranks.v.n; i++)
+		jobs = MAX(jobs, ranks.v.v[i].job);
+	status = jobs > 1 ? collect_jobs(&options, &ranks, jobs) : collect_one(&options);
+	ranks_done(&ranks);
 	free(pids.v);
 	return status;
 }

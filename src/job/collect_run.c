@@ -137,17 +137,12 @@ static int make_folder(const char *path, struct error *reterr)
 }
 
 /* "rank3"; of a second job on this node "job2/rank3"; without a rank "pid1234". */
-static char *folder_of(const struct rank_list *l, size_t i)
+static char *folder_of(const struct rank_process *r)
 {
-	const struct rank_process *r = &l->v.v[i];
-	unsigned job = 1;
-
 	if (r->rank < 0)
 		return xasprintf("pid%d", (int)r->pid);
-	for (size_t k = 0; k < i; k++)
-		job += l->v.v[k].rank == r->rank;
-	return job > 1 ? xasprintf("job%u/rank%" PRId64, job, r->rank)
-		       : xasprintf("rank%" PRId64, r->rank);
+	return r->job > 1 ? xasprintf("job%u/rank%" PRId64, r->job, r->rank)
+			  : xasprintf("rank%" PRId64, r->rank);
 }
 
 /* Makes folder/part/part.. for each part of a relative path. */
@@ -453,7 +448,7 @@ static void plan_all(struct plan *p)
 	p->node.host = c->host;
 	p->node.ranks = &c->ranks;
 	for (size_t i = 0; i < n; i++) {
-		p->folders[i] = folder_of(&c->ranks, i);
+		p->folders[i] = folder_of(&c->ranks.v.v[i]);
 		p->node.folders[i] = xasprintf("%s/%s", c->folder, p->folders[i]);
 	}
 	for (size_t i = 0; i < n; i++)
@@ -466,7 +461,7 @@ int collect_run(const struct collect_options *o, struct collect *ret, struct err
 	struct redact *redact = o->redact ? redact_new() : NULL;
 	struct plan plan = { .c = ret };
 	struct timespec now;
-	int status;
+	int status = 0;
 
 	*ret = (struct collect){ 0 };
 	clock_gettime(CLOCK_REALTIME, &now);
@@ -479,8 +474,16 @@ int collect_run(const struct collect_options *o, struct collect *ret, struct err
 		redact_bytes(redact, ret->shown, strlen(ret->shown));
 	}
 	ret->folder = o->out ? xstrdup(o->out) : default_folder(ret->shown, now.tv_sec);
+	if (o->below) {
+		char *whole = ret->folder;
+
+		ret->folder = xasprintf("%s/%s", whole, o->below);
+		status = make_folder(whole, reterr);
+		free(whole);
+	}
 	plan_all(&plan);
-	status = make_folder(ret->folder, reterr);
+	if (status >= 0)
+		status = make_folder(ret->folder, reterr);
 	if (status >= 0)
 		status = make_folders(&plan, reterr);
 	if (status >= 0) {

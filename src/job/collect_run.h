@@ -13,6 +13,7 @@ struct collect_options {
 	const char *out; /* NULL: lockstep-evidence-HOST-TIME in the working folder */
 	const pid_t *pids;
 	size_t n_pids;
+	const char *below; /* a folder in out, of one of several jobs; NULL: out itself */
 	bool redact;
 };
 

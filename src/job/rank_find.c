@@ -122,6 +122,7 @@ static const struct {
 	{ "CUDA_VISIBLE_DEVICES", 0, offsetof(struct rank_process, visible), 9 },
 	{ "HIP_VISIBLE_DEVICES", 0, offsetof(struct rank_process, visible), 5 },
 	{ "ROCR_VISIBLE_DEVICES", 0, offsetof(struct rank_process, visible), 4 },
+	{ "MASTER_PORT", offsetof(struct rank_process, master_port), 0, 9 },
 	{ "MASTER_ADDR", 0, offsetof(struct rank_process, master), 9 },
 	{ "TORCHELASTIC_RUN_ID", 0, offsetof(struct rank_process, run_id), 9 },
 	{ "SLURM_JOB_ID", 0, offsetof(struct rank_process, run_id), 5 },
@@ -170,7 +171,9 @@ static ssize_t read_environment(const char *proc, struct rank_process *p)
 
 static struct rank_process process_unknown(pid_t pid)
 {
-	return (struct rank_process){ .pid = pid, .rank = -1, .local_rank = -1, .world_size = -1 };
+	return (struct rank_process){
+		.pid = pid, .rank = -1, .local_rank = -1, .world_size = -1, .master_port = -1
+	};
 }
 
 /* --- the child --- */
@@ -406,6 +409,40 @@ static int by_rank_number(const void *a, const void *b)
 	return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
+static bool is_of_job(const struct rank_process *a, const struct rank_process *b)
+{
+	return a->master_port == b->master_port && !strcmp(a->master, b->master) &&
+	       !strcmp(a->run_id, b->run_id);
+}
+
+static bool has_rank(const struct rank_list *l, size_t n, unsigned job, int64_t rank)
+{
+	for (size_t i = 0; i < n; i++)
+		if (l->v.v[i].job == job && l->v.v[i].rank == rank)
+			return true;
+	return false;
+}
+
+/* One job, unless a rank's number is there twice: then those that meet at one place under one name
+   are one, each number once. */
+static void settle_jobs(struct rank_list *l)
+{
+	bool twice = false;
+	unsigned n = 0;
+
+	for (size_t i = 1; i < l->v.n; i++) /* they come by rank */
+		twice |= l->v.v[i].rank >= 0 && l->v.v[i].rank == l->v.v[i - 1].rank;
+	for (size_t i = 0; i < l->v.n; i++) {
+		struct rank_process *r = &l->v.v[i];
+
+		r->job = twice ? 0 : 1;
+		for (size_t k = 0; k < i && !r->job; k++)
+			if (is_of_job(&l->v.v[k], r) && !has_rank(l, i, l->v.v[k].job, r->rank))
+				r->job = l->v.v[k].job;
+		r->job = r->job ? r->job : ++n;
+	}
+}
+
 void ranks_find(const char *proc, const pid_t *asked, size_t n_asked, struct rank_list *ret)
 {
 	_cleanup_free_ pid_t *pids = NULL;
@@ -451,6 +488,7 @@ void ranks_find(const char *proc, const pid_t *asked, size_t n_asked, struct ran
 	settle_start(ret);
 	if (ret->v.n)
 		qsort(ret->v.v, ret->v.n, sizeof(*ret->v.v), by_rank_number);
+	settle_jobs(ret);
 	free(all.v.v);
 }
 

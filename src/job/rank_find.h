@@ -16,6 +16,8 @@ struct rank_process {
 	pid_t pid, parent;
 	uid_t uid;
 	int64_t rank, local_rank, world_size; /* -1 */
+	int64_t master_port;		      /* -1 */
+	unsigned job; /* from 1: which of this node's jobs, where several have a rank of a number */
 	int64_t start_ticks;
 	uint64_t started_ns; /* epoch */
 	char comm[32];
