@@ -291,10 +291,15 @@ static void saw_steps(struct watch *w, const struct watch_seen *s)
 	w->sources.v[s->source].tells_steps = true;
 	if (!r || (s->value == r->step && !s->again))
 		return;
+	if (w->total > 0 && r->step >= w->total && s->total == w->total && w->done_ms < 0 &&
+	    w->steps_seen)
+		w->beyond = true;
 	r->step = s->value;
 	r->at_ms = s->at_ms;
-	if (s->total > 0)
+	if (s->total > 0 && s->total != w->total) {
 		w->total = s->total;
+		w->beyond = false;
+	}
 	/* A rank that tells of an older step beside others only lags; one that goes back was
 	   started again. */
 	if (back || s->again) {
@@ -455,6 +460,7 @@ static void saw_heard(struct watch *w, const struct watch_seen *s)
 
 	src->heard_ms = src->asked_ms = s->at_ms;
 	src->why[0] = '\0';
+	src->absent = false;
 }
 
 static void saw_silence(struct watch *w, const struct watch_seen *s)
@@ -462,6 +468,7 @@ static void saw_silence(struct watch *w, const struct watch_seen *s)
 	struct watch_source_seen *src = &w->sources.v[s->source];
 
 	src->asked_ms = s->at_ms;
+	src->absent = s->value == ENOENT;
 	text_copy(src->why, sizeof(src->why), s->text && *s->text ? s->text : "no answer");
 }
 

@@ -34,6 +34,7 @@ static const struct field watch_fields[] = {
 	W(progress_ms, OF_TIME),
 	W(step, OF_NUMBER),
 	W(total, OF_NUMBER),
+	W(beyond, OF_BOOL),
 	W(attempt, OF_UINT),
 	W(steps_seen, OF_UINT),
 	W(line, OF_RING),
