@@ -373,6 +373,18 @@ class Logs(Case):
         self.assertTrue(pipe.is_fifo())
         self.assertIn('no regular file', r.stderr)
 
+    def test_a_signal_ends_the_wait_for_the_last_alerts(self):
+        self.write(''.join(f'step {i}/1000 loss 1.0\n' for i in range(100)))
+        old = time.time() - 3600
+        os.utime(self.log, (old, old))
+        p = subprocess.Popen([LOCKSTEP, 'watch', '--once', '--log', self.log, '--state', self.dir / 'state', '--alert-command', 'exit 1'],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(p.kill)
+        self.assertIn('hung', p.stdout.readline())
+        p.terminate()
+        _, said = p.communicate(timeout=5)
+        self.assertIn('not delivered', said)
+
     def test_a_journal_that_is_a_pipe_is_not_waited_for(self):
         (self.dir / 'state/alerts').mkdir(parents=True, mode=0o700)
         os.mkfifo(self.dir / 'state/alerts/alerts.log')

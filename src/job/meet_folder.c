@@ -116,7 +116,7 @@ int place_read_file(int fd, size_t size, struct buf *ret_text)
 
 int place_read(int dir, const char *name, size_t most, struct buf *ret_text)
 {
-	struct stat st;
+	struct stat st = { 0 };
 	_cleanup_close_ int fd = place_open_file(dir, name, most, &st);
 
 	return fd < 0 ? fd : place_read_file(fd, (size_t)st.st_size, ret_text);

@@ -21,14 +21,15 @@
 
 #include "job/watch_keep.h"
 
-#define KEEP_MS	     60000
-#define STATE_MOST   ((size_t)64 << 20)
-#define FILES_MOST   256u
-#define TICK_MS	     50
-#define FINISH_MS    20000
-#define SAY_AGAIN_MS 3600000 /* that alerts fail */
-#define LOCK_TRIES   40
-#define LATE_MS	     1000 /* what does not even die is settled then */
+#define KEEP_MS		60000
+#define STATE_MOST	((size_t)64 << 20)
+#define FILES_MOST	256u
+#define TICK_MS		50
+#define FINISH_MS	20000
+#define FINISH_SLICE_MS 250
+#define SAY_AGAIN_MS	3600000 /* that alerts fail */
+#define LOCK_TRIES	40
+#define LATE_MS		1000 /* what does not even die is settled then */
 
 static int wake_fds[2] = { -1, -1 };
 
@@ -312,8 +313,17 @@ static void say_failures(struct watcher *r)
 /* The job is over and nobody begins us again: what is to be told is told before we go. */
 static void alerts_end(struct watcher *r)
 {
-	uint64_t left = is_over(r) ? alerts_finish(r->alerts, watch_wall(r), FINISH_MS) : 0;
+	int64_t until = now_of(r) + FINISH_MS;
+	uint64_t left = is_over(r);
+	char c;
 
+	/* A second signal, or one that comes meanwhile, ends that too. */
+	while (left && now_of(r) < until) {
+		left = alerts_finish(r->alerts, watch_wall(r), FINISH_SLICE_MS);
+		say_failures(r);
+		if (read(wake_fds[0], &c, 1) == 1)
+			break;
+	}
 	if (left)
 		r->o->say("watch: not delivered: %" PRIu64 "; it lies in %s, and goes out when a "
 			  "watcher works there again",
@@ -361,10 +371,8 @@ static void run(struct watcher *r)
 	}
 	keep(r, true);
 	tell_manager("STOPPING=1");
-	if (r->alerts) {
+	if (r->alerts)
 		alerts_end(r);
-		say_failures(r);
-	}
 }
 
 static int alerts_begin(struct watcher *r, struct error *reterr)

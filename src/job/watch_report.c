@@ -86,7 +86,12 @@ static void print_change(const struct watcher *r, enum watch_matter m, bool rais
 	if (!r->o->json) {
 		const char *key = watch_matter_key(m), *rest = bare(summary, key);
 
-		printf("%s %s%s%s%s\n", when, raised ? "" : "over: ", key, *rest ? ": " : "", rest);
+		/* "partly blind: ..", "ended by the time limit: .." say it in words of their own */
+		if (raised &&
+		    (r->now.matters[m].mild || strstr(summary, "partly blind") == summary))
+			key = "";
+		printf("%s %s%s%s%s\n", when, raised ? "" : "over: ", key,
+		       *rest && *key ? ": " : "", rest);
 		fflush(stdout);
 		return;
 	}
