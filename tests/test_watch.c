@@ -239,6 +239,21 @@ static void the_last_step_of_all_is_an_end_and_no_hang(void **state)
 	}
 }
 
+/* The incident: each rank shows the total of its own blocks, and the one with the fewest has left.
+ */
+static void the_last_step_of_one_rank_is_no_end(void **state)
+{
+	struct watch w = begun();
+
+	(void)state;
+	for (int64_t k = 1; k <= 98; k++) {
+		made(&w, 0, k, 100, k * 10000);
+		made(&w, 2, k, 98, k * 10000 + 1);
+	}
+	assert_int_equal(judged(&w, 980000 + 11 * MINUTE).state, WATCH_HUNG);
+	watch_done(&w);
+}
+
 static void a_total_that_is_passed_is_no_end(void **state)
 {
 	struct watch w = begun();
@@ -489,6 +504,7 @@ int main(void)
 		cmocka_unit_test(
 		    a_source_that_is_not_there_yet_is_no_blindness_while_another_speaks),
 		cmocka_unit_test(the_last_step_of_all_is_an_end_and_no_hang),
+		cmocka_unit_test(the_last_step_of_one_rank_is_no_end),
 		cmocka_unit_test(a_total_that_is_passed_is_no_end),
 		cmocka_unit_test(who_does_not_go_after_the_last_step_is_a_suspicion_first),
 		cmocka_unit_test(a_limit_that_was_given_is_kept),

@@ -175,6 +175,7 @@ struct watch_rank {
 	int64_t rank; /* -1: lines that name none */
 	uint32_t source;
 	int64_t step, at_ms;
+	int64_t total; /* that it shows beside its steps; 0: none */
 };
 struct watch_failure {
 	bool known, sure;

@@ -162,11 +162,14 @@ static void find_progress(struct look *l)
 /* Every rank that shows steps made the last one, and nothing ever came behind it. */
 static bool made_the_last(const struct watch *w)
 {
-	if (w->total <= 0 || w->step < w->total || w->beyond)
+	if (w->total <= 0 || w->beyond)
 		return false;
-	for (size_t i = 0; i < w->ranks.n; i++)
-		if (w->ranks.v[i].rank >= 0 && w->ranks.v[i].step < w->total)
+	for (size_t i = 0; i < w->ranks.n; i++) {
+		const struct watch_rank *r = &w->ranks.v[i];
+
+		if (r->step < r->total || (r->rank >= 0 && !r->total && r->step < w->total))
 			return false;
+	}
 	return true;
 }
 
