@@ -233,6 +233,13 @@ class Even(Ranks):
             self.assertIn('every rank stopped after 4; dropped here: 2', logs.output[0])
             self.assertEqual(got, [(2, 1, 2), (1, 1, 2), (4, 1, 2)] if kind is Sized else [(2, 1, 0), (1, 1, 0), (2, 1, 0)])
 
+    def test_a_rank_without_data_is_named(self):
+        for kind in self.each_kind():
+            with self.assertLogs('lockstep', 'WARNING') as logs:
+                self.assertEqual(ranks(lambda rank: len(list(lockstep.even(kind(rank, [3, 0, 4][rank])))), 3), [0, 0, 0])
+            self.assertEqual(len(logs.output), 1)
+            self.assertIn('no step was made: rank 1 has no batch, so all data of this epoch is dropped; give rank 1 data', logs.output[0])
+
     def test_set_epoch_reaches_the_loader_and_its_parts(self):
         seen = []
         part = types.SimpleNamespace(set_epoch=seen.append)

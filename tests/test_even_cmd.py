@@ -456,6 +456,31 @@ class Even(unittest.TestCase):
         self.assertEqual(self.blocks(self.dir / 't', status=1), [12, 15, 18])
         self.assertEqual(self.blocks(*[self.dir / 's' / str(r) for r in range(3)], status=1), [12, 15, 18])
 
+    def test_rank_and_count_lines_are_counts(self):
+        for text in ('0: 800\n1: 799\n', 'rank 0: 800\nrank 1: 799\n', 'rank_0=800\nrank_1=799\n', '0=800\n1=799\n'):
+            self.assertEqual(self.blocks(self.put('c.txt', text), status=1), [800, 799], text)
+        for text in ('0 800 3\n1 799 4\n', '0-800\n1-799\n'):
+            self.assertIn('is this a counts file?', self.refused('-w', 2, self.put('c.txt', text)))
+
+    def test_a_hole_names_file_and_line(self):
+        self.assertIn('c.csv:3: no count of rank 1', self.refused(self.put('c.csv', 'rank,blocks\n0,5\n2,5\n')))
+        self.assertIn('c.csv: no count of rank 2 (of 3', self.refused('-w', 3, self.put('c.csv', 'rank,blocks\n0,5\n1,5\n')))
+
+    def test_what_is_odd_in_many_files_is_one_line(self):
+        for i in range(24):
+            self.put(f's/{i}.txt', 'a\n\n' + 'b\n' * i)
+        doc = self.even(self.dir / 's', status=1)
+        self.assertEqual([r for r in doc['remarks'] if 'blank' in r], ['24 files (0.txt first): blank lines are not counted'])
+
+    def test_what_comes_next_goes_by_how(self):
+        path = self.put('c.csv', 'rank,blocks\n0,5\n1,6\n')
+        for how, word in (('drop', 'lockstep.even(loader),'), ('pad', "how='pad'"), ('repeat', "how='repeat'")):
+            self.run_even('--how', how, path, status=1)
+            self.assertIn(word, self.out[self.out.index('Next'):])
+        self.run_even(self.put('c.csv', 'rank,blocks\n0,0\n1,600\n'), status=1)
+        self.assertIn('give rank 0 data', self.out[self.out.index('Next'):])
+        self.assertNotIn('\n          %', self.out)
+
     def test_a_missing_shard_is_a_hole(self):
         for i in (0, 1, 3):
             self.put(f's/train-{i:05d}-of-00004.jsonl', jsonl(3))

@@ -128,19 +128,56 @@ class Preflight(unittest.TestCase):
         self.check(self.alone(*uneven, '--evened', status=0), 'blocks.balance', 'ok')
         self.check(self.alone(*uneven, '--strict', 'blocks=warn', status=0), 'blocks.balance', 'warn')
         self.check(self.alone(*uneven, '--strict', 'blocks.balance=warn', status=0), 'blocks.balance', 'warn')
-        self.assertEqual(self.alone(*uneven, '--strict', 'blocks=off', status=0)['checks'], [])
+        v = self.alone(*uneven, '--strict', 'blocks=off', status=2)
+        self.assertEqual((v['checks'], v['verdict']), ([], 'cannot-tell'))    # nothing was looked at
 
     def test_a_partial_last_step_refuses_only_where_it_is_run(self):
         rest = ['--only', 'blocks', '--blocks', self.counts([16, 17]), '--blocks-per-step', 8]
         self.check(self.alone(*rest, status=0), 'blocks.balance', 'warn')
         self.check(self.alone(*rest, '--keep-last', status=1), 'blocks.balance', 'refuse')
 
-    def test_counts_that_are_none_cannot_tell(self):
-        for text in ('rank,blocks\n0,5\n2,5\n', 'rank,blocks\n0,5\n0,6\n', 'rank,blocks\n-1,5\n', 'rank,blocks\n0,x\n', ''):
-            v = self.alone('--only', 'blocks', '--blocks', self.put('bad.csv', text), '--blocks-per-step', 8, status=2)
-            self.assertEqual(v['verdict'], 'cannot-tell')
-        self.alone('--only', 'blocks', '--blocks', self.dir / 'nowhere', status=2)
+    def test_counts_that_are_none_refuse(self):
+        for text in ('rank,blocks\n0,5\n2,5\n', 'rank,blocks\n0,5\n0,6\n', 'rank,blocks\n-1,5\n', 'rank,blocks\n0,x\n', 'rank,blocks\n'):
+            v = self.alone('--only', 'blocks', '--blocks', self.put('bad.csv', text), '--blocks-per-step', 8, status=1)
+            self.assertRegex(self.check(v, 'blocks.counts', 'refuse')['measured'], r'bad\.csv:\d+: ')
+        self.alone('--only', 'blocks', '--blocks', self.put('bad.csv', ''), '-w', 2, status=1)
+        v = self.alone('--only', 'blocks', '--blocks', self.dir / 'nowhere', status=1)
+        self.assertIn('nowhere: No such file', self.check(v, 'blocks.counts', 'refuse')['measured'])
         self.alone('--only', 'blocks', status=2)
+
+    def test_a_named_path_that_is_not_there_refuses_on_one_node_too(self):
+        for option in ('code', 'config', 'data'):
+            v = self.alone('--only', 'agreement', f'--{option}', self.dir / 'nowhere', status=1)
+            self.assertIn('nowhere', self.check(v, f'agreement.{option}', 'refuse')['measured'])
+
+    def test_lines_of_rank_and_count_are_counts(self):
+        v = self.alone('--only', 'blocks', '-b', self.put('c.txt', '0: 800\n1: 799\n'), '-w', 2, status=1)
+        self.assertEqual(self.check(v, 'blocks.balance', 'refuse')['ranks'], [1, 0])
+        v = self.alone('--only', 'blocks', '-b', self.put('c.txt', '0 800 1\n1 799 2\n'), '-w', 2, status=1)
+        self.assertIn('is this a counts file?', self.check(v, 'blocks.counts', 'refuse')['measured'])
+
+    def test_balance_of_some_ranks_is_not_well(self):
+        v = self.alone('--only', 'blocks', '-b', self.counts([8, 8, 8]), '-w', 4, status=1)
+        self.assertIn('1 of 4 ranks has no count', self.check(v, 'blocks.ranks', 'refuse')['measured'])
+        self.check(v, 'blocks.balance', 'unknown')
+
+    def test_a_node_with_another_secret_has_one_row(self):
+        other = self.put('other', 'another secret, nobody knows\n', 0o600)
+        meet = ['--only', 'blocks', '--evened', '--meet', f'127.0.0.1:{free_port()}', '--job', 'j', '--wait', 3, '--nodes', 2,
+                '--names', 'h0,h1', '--json']
+        running = [self.command([*meet, '--node', i, '--name', f'x{i}', '--secret-file', s], self.env()) for i, s in enumerate((self.secret, other))]
+        out = [p.communicate(timeout=60)[0] for p in running][0]
+        c = self.check(json.loads(out), 'agreement.presence', 'refuse')
+        self.assertIn(', as h1, does not know the secret', c['measured'])
+        self.assertEqual(c['hosts'], ['x1', 'h1'])
+
+    def test_wrong_usage_names_the_option(self):
+        for argv, word in ((['--limit', 'skew=1'], 'skew-ms'), (['x.csv'], '--blocks'), (['--job', '', '-n', 2, '--meet-folder', '.'], '--job'),
+                           (['--meet', 'h:1', '--nodes', 2, '--node', 0, '--job', 'j'], '--secret-file'),
+                           (['--meet-folder', '.', '--nodes', 2, '--node', 0], '--job')):
+            p = self.command(argv, self.env())
+            self.assertIn(word, p.communicate(timeout=60)[1])
+            self.assertEqual(p.returncode, 64, argv)
 
     def test_counts_of_another_world_size_are_refused(self):
         v = self.alone('--only', 'blocks', '--blocks', self.counts([8] * 16), '--world-size', 8, status=1)
@@ -410,7 +447,9 @@ class Preflight(unittest.TestCase):
     def test_a_folder_that_cannot_be_written_is_refused(self):
         (self.dir / 'file').write_text('')
         self.check(self.alone('--only', 'storage', '--checkpoints', '/proc', status=1), 'storage.write', 'refuse')
-        c = self.check(self.alone('--only', 'storage', '--checkpoints', self.dir / 'to/be/made', '--checkpoint-size', '1K'), 'storage.write', 'ok')
+        c = self.check(self.alone('--only', 'storage', '--checkpoints', self.dir / 'to/be/made', '--checkpoint-size', '1K', status=0), 'storage.write',
+                       'warn')
+        self.assertIn(f'to/be/made does not exist yet; {self.dir} was tried', c['measured'])
         self.assertEqual(sorted(p.name for p in self.dir.iterdir()), ['bin', 'file', 'root', 'secret'], c)
 
     def test_room_is_for_the_checkpoints_to_come(self):
@@ -439,7 +478,7 @@ class Preflight(unittest.TestCase):
 
     def test_gpu_hours_at_risk_are_told(self):
         v = self.alone('--only', 'recoverable', '--save-steps', 1000, '--step-ms', 36000, '--world-size', 16, status=0)
-        self.assertIn('160.0 GPU hours', self.check(v, 'recoverable.saves', 'warn')['measured'])
+        self.assertIn('160 GPU hours', self.check(v, 'recoverable.saves', 'warn')['measured'])
 
     def test_a_watchdog_shorter_than_a_save_is_refused(self):
         self.check(self.alone('--only', 'recoverable', '--save-seconds', 700, status=1), 'recoverable.watchdog', 'refuse')

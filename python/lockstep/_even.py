@@ -303,6 +303,11 @@ class Even:
         first, least, last, most = self.ends
         who = f'rank {first} ran out first' if self.stream else f'rank {first} has {least} batches, rank {last} {most}'
         did = f'every rank stopped after {self.taken}'
+        if self.how == 'drop' and not self.taken:
+            return (f'lockstep.even: epoch {self.epoch}: no step was made: rank {first} '
+                    + ('has no batch' if not least else f'has {least} of the {self.accumulate} batches of a step')
+                    + f', so all data of this epoch is dropped; give rank {first} data'
+                    + (f' (rank {last} has {most} batches)' if not self.stream else ''))
         if self.how == 'drop':
             did += f'; dropped here: {self.dropped}'
             if not self.stream:

@@ -5,6 +5,7 @@
  * The counts come from src/read/shards.h, the arithmetic from src/job/even.h; here are the words.
  */
 #include "cmd/cmd.h"
+#include "base/buf.h"
 #include "base/progress.h"
 #include "base/pool.h"
 #include "job/even.h"
@@ -29,9 +30,9 @@ static const struct option_row even_options[] = {
 	{ "blocks-per-step", 'b', OPTION_NUMBER, offsetof(struct even_args, blocks_per_step), "N",
 	  "blocks that one rank takes in a step, accumulation included (default 1)" },
 	{ "sequence-length", 's', OPTION_NUMBER, offsetof(struct even_args, sequence_length), "N",
-	  "tokens in a block: records are packed by their tokens (default: a record is a block)" },
+	  "tokens in a block (default: a record is a block)" },
 	{ "how", 0, OPTION_TEXT, offsetof(struct even_args, how), "HOW",
-	  "drop (default) what is beyond the shortest rank, or pad or repeat up to the longest" },
+	  "drop (default) down to the shortest rank; pad, repeat: up to the longest" },
 	{ "drop-last", 0, OPTION_FLAG, offsetof(struct even_args, drop_last), NULL,
 	  "a partial last step is not run (the default)" },
 	{ "keep-last", 0, OPTION_FLAG, offsetof(struct even_args, keep_last), NULL,
@@ -54,7 +55,8 @@ const struct option_spec even_spec = {
 	.more =
 	    "PATH is a counts file (JSON, or CSV with columns rank,blocks, or one number a line),\n"
 	    "or shards and folders of them: JSONL, text, Megatron .idx, .npy, Parquet, Arrow,\n"
-	    "Hugging Face, WebDataset. Exit status: 0 balanced, 1 uneven, 2 cannot tell, 64 usage.",
+	    "Hugging Face, WebDataset. Exit status: 0 balanced, 1 uneven, 2 cannot tell, 64 "
+	    "usage.\n",
 };
 
 struct even_report {
@@ -80,17 +82,45 @@ static const char *percent(double share, char buf[32])
 	return buf;
 }
 
+static char *replaced(const char *s, const char *from, const char *to)
+{
+	struct buf b = { 0 };
+
+	for (const char *at; (at = strstr(s, from)); s = at + strlen(from)) {
+		buf_put(&b, s, (size_t)(at - s));
+		buf_put(&b, to, strlen(to));
+	}
+	buf_put(&b, s, strlen(s) + 1);
+	return (char *)b.data;
+}
+
 static void sentence(const struct page *p, const char *lead, const char *format, ...)
     PRINTF_LIKE(3, 4);
 static void sentence(const struct page *p, const char *lead, const char *format, ...)
 {
-	char text[1024];
+	static const char bound[] = "\xc2\xa0%"; /* a number and its % stay on one line */
+	char text[1024], *lines = NULL, *joined, *at;
+	struct page own = *p;
+	size_t len;
 	va_list ap;
 
 	va_start(ap, format);
 	vsnprintf(text, sizeof(text), format, ap);
 	va_end(ap);
-	page_text(p, PAGE_PLAIN, lead, strlen(lead) < 10 ? strlen(lead) : 10, text);
+	joined = replaced(text, " %", bound);
+	own.out = open_memstream(&lines, &len);
+	if (!own.out) {
+		page_text(p, PAGE_PLAIN, lead, MIN(strlen(lead), 10u), text);
+		free(joined);
+		return;
+	}
+	page_text(&own, PAGE_PLAIN, lead, MIN(strlen(lead), 10u), joined);
+	fclose(own.out);
+	at = replaced(lines, bound, " %");
+	fputs(at, p->out);
+	free(at);
+	free(lines);
+	free(joined);
 }
 
 static const char *plural_of(int64_t n)
@@ -128,12 +158,25 @@ static void print_head(const struct page *p, const struct even_report *r)
 			 b->last_rank, page_count((uint64_t)b->most_steps, most));
 }
 
+/* How far the ends are apart beside what a rank has. */
+static const char *of_a_rank(const struct even_balance *b, char buf[64])
+{
+	double mean = (double)b->total / (double)b->ranks;
+	double share = mean > 0 ? (double)(b->most - b->least) / mean : 0;
+	char text[32];
+
+	if (share <= 1)
+		snprintf(buf, 64, "%s of a rank's", percent(share, text));
+	else
+		snprintf(buf, 64, "%.1f times what a rank has on average", share);
+	return buf;
+}
+
 static void print_spread(const struct page *p, const struct even_report *r)
 {
 	const struct even_balance *b = &r->b;
-	char least[32], most[32], apart[32], share[32], total[32], unit[24], step[32], tokens[32];
+	char least[32], most[32], apart[32], share[64], total[32], unit[24], step[32], tokens[32];
 	char of[64] = "";
-	double mean = (double)b->total / (double)b->ranks;
 
 	if (b->least == b->most)
 		sentence(p, "Data:     ", "%zu rank%s, %s %s in all; %s on each", b->ranks,
@@ -142,13 +185,12 @@ static void print_spread(const struct page *p, const struct even_report *r)
 	else
 		sentence(p, "Data:     ",
 			 "%zu rank%s, %s %s in all; %s on rank %" PRId64
-			 " (least) to %s on rank %" PRId64 " (most): %s apart, %s of a rank's",
+			 " (least) to %s on rank %" PRId64 " (most): %s apart, %s",
 			 b->ranks, plural_of((int64_t)b->ranks),
 			 page_count((uint64_t)b->total, total), unit_of(r, b->total, unit),
 			 page_count((uint64_t)b->least, least), b->first_rank,
 			 page_count((uint64_t)b->most, most), b->last_rank,
-			 page_count((uint64_t)(b->most - b->least), apart),
-			 percent(mean > 0 ? (double)(b->most - b->least) / mean : 0, share));
+			 page_count((uint64_t)(b->most - b->least), apart), of_a_rank(b, share));
 	if (r->counts.sequence_length > 0)
 		snprintf(of, sizeof(of), ", each of %s tokens",
 			 page_count((uint64_t)r->counts.sequence_length, tokens));
@@ -187,9 +229,10 @@ static void print_drop(const struct page *p, const struct even_report *r)
 		 page_count((uint64_t)b->dropped_most, most), b->dropped_most_rank);
 	if (b->blocks_partial)
 		sentence(p, "          ",
-			 "of these %s lie in partial last steps, which are not run anyway: evening "
+			 "of these %s %s in partial last steps, which are not run anyway: evening "
 			 "itself costs %s",
 			 page_count((uint64_t)b->blocks_partial, partial),
+			 b->blocks_partial == 1 ? "lies" : "lie",
 			 page_count((uint64_t)(b->blocks_dropped - b->blocks_partial), n));
 	if (b->tokens_dropped >= 0)
 		sentence(p, "          ", "in tokens: %s of %s, %s",
@@ -283,12 +326,28 @@ static void print_remarks(const struct page *p, const struct even_report *r)
 
 static void print_next(const struct page *p, const struct even_report *r)
 {
+	static const char *const next[EVEN_HOWS] = {
+		"in the job: for batch in lockstep.even(loader), which stops all ranks there "
+		"(docs/even.md); or give every rank the same number of blocks",
+		"in the job: for batch in lockstep.even(loader, how='pad'), which takes all ranks "
+		"there; short ones get batches of weight 0 (docs/even.md); or give every rank the "
+		"same number of blocks",
+		"in the job: for batch in lockstep.even(loader, how='repeat'), which takes all "
+		"ranks there; short ones begin their data anew (docs/even.md); or give every rank "
+		"the same number of blocks",
+	};
+
 	if (r->b.balanced)
 		return;
 	page_head(p, "Next");
-	page_text(p, PAGE_PLAIN, "  ", 2,
-		  "in the job: for batch in lockstep.even(loader), which stops all ranks there "
-		  "(docs/even.md); or give every rank the same number of blocks");
+	if (r->b.stop_steps)
+		page_text(p, PAGE_PLAIN, "  ", 2, next[r->how]);
+	else
+		sentence(p, "  ",
+			 "give rank %" PRId64 " data, or take fewer blocks a step: "
+			 "lockstep.even(loader) would end the epoch of all ranks before its first "
+			 "step",
+			 r->b.first_rank);
 }
 
 static void print_text(const struct even_report *r)

@@ -22,7 +22,7 @@ struct preflight_args {
 #define AT(field) offsetof(struct preflight_args, field)
 
 static const struct option_row preflight_rows[] = {
-	{ "only", 0, OPTION_TEXT, AT(only), "LIST", "look at these invariants only, blocks,gpus" },
+	{ "only", 0, OPTION_TEXT, AT(only), "LIST", "look at these only, blocks,gpus" },
 	{ "skip", 0, OPTION_TEXT, AT(skip), "LIST", "leave these invariants out" },
 	{ "strict", 0, OPTION_TEXTS, AT(strict), "LIST",
 	  "what a breach does: gpus=warn,fabric.clock=off" },
@@ -82,13 +82,16 @@ static const struct option_row preflight_rows[] = {
 #undef AT
 const struct option_spec preflight_spec = {
 	.command = "preflight",
-	.operands = "[PATH...]",
+	.operands = "",
 	.purpose = "the gate before a job: refuse what would hang or be lost",
 	.rows = preflight_rows,
 	.more = "Invariants: blocks, agreement, gpus, fabric, storage, recoverable; a breach may "
 		"refuse, warn\n"
 		"or be off.\n"
-		"Exit status: 0 ready, 1 refused, 2 cannot tell.\n\n"
+		"Limits: late-ms, skew-ms, gpu-used-mib, gpu-busy-pct, xid-hours, write-ms, "
+		"inodes,\n"
+		"shm-mib, open-files, memlock-mib, memory-mib, at-risk-gpu-hours.\n"
+		"Exit status: 0 ready, 1 refused, 2 cannot tell, 64 usage.\n\n"
 		"Block balance alone, on one machine, of a file with columns rank,blocks:\n"
 		"  lockstep preflight --only blocks --blocks counts.csv --blocks-per-step 8\n",
 };
@@ -225,6 +228,9 @@ static int fill_meeting(const struct preflight_args *a, struct meet_plan *m, str
 	if (a->nodes > 0 && a->node >= a->nodes)
 		return error_set(reterr, -EINVAL, "--node %" PRId64 " of %" PRId64 " nodes",
 				 a->node, a->nodes);
+	if (a->job && (!*a->job || strlen(a->job) > MEET_NAME_MOST))
+		return error_set(reterr, -EINVAL, "--job is a name of 1 to %u bytes",
+				 MEET_NAME_MOST);
 	m->nodes = a->nodes > 0 ? (uint32_t)a->nodes : 0;
 	m->node = a->node > 0 ? (uint32_t)a->node : 0;
 	m->folder = a->folder;
@@ -250,6 +256,13 @@ static int settle_meeting(const struct preflight_args *a, struct preflight_plan 
 				 "%u nodes need a place to meet: --meet-folder DIR, or --meet "
 				 "HOST:PORT with --secret-file FILE",
 				 m->nodes);
+	if (m->nodes > 1 && m->address && !m->folder && !m->secret_file)
+		return error_set(reterr, -EINVAL,
+				 "--meet needs --secret-file FILE: the secret that all nodes of "
+				 "the job share");
+	if (m->nodes > 1 && !alone && !m->job)
+		return error_set(reterr, -EINVAL,
+				 "nodes that meet need --job NAME, of this job and attempt");
 	if (alone) {
 		m->node = 0;
 		m->nodes = 1;
@@ -352,7 +365,8 @@ int preflight_main(int argc, char **argv)
 	int operands, status = command_line(&preflight_spec, argc, argv, &args, &operands);
 
 	if (status < 0 && !take_operands(&args.blocks, argc, argv, operands)) {
-		complain("preflight: \"%.60s\" is no option; see lockstep preflight --help",
+		complain("preflight: what is \"%.60s\"? Counts and shards are given by --blocks "
+			 "PATH; see lockstep preflight --help",
 			 argv[operands]);
 		status = EXIT_USAGE;
 	}

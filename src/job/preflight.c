@@ -264,6 +264,20 @@ int preflight_strict(struct preflight_plan *p, const char *list, struct error *r
 	return 0;
 }
 
+static int no_limit(const char *word, size_t len, struct error *reterr)
+{
+	struct buf names = { 0 };
+
+	for (size_t i = 0; i < PREFLIGHT_LIMITS; i++) {
+		buf_put(&names, ", ", i ? 2 : 0);
+		buf_put(&names, limit_rows[i].name, strlen(limit_rows[i].name));
+	}
+	error_set(reterr, -EINVAL, "\"%.*s\" is none of the limits: %.*s", (int)MIN(len, 40u), word,
+		  (int)names.len, (char *)names.data);
+	buf_done(&names);
+	return -EINVAL;
+}
+
 int preflight_limits(struct preflight_plan *p, const char *list, struct error *reterr)
 {
 	const char *word;
@@ -279,9 +293,7 @@ int preflight_limits(struct preflight_plan *p, const char *list, struct error *r
 						memcmp(limit_rows[i].name, word, name)))
 			i++;
 		if (i == PREFLIGHT_LIMITS)
-			return error_set(reterr, -EINVAL,
-					 "\"%.*s\" is no limit; see lockstep preflight --help",
-					 (int)MIN(name, 60u), word);
+			return no_limit(word, name, reterr);
 		errno = 0;
 		v = equals && isdigit((unsigned char)equals[1]) ? strtoll(equals + 1, &end, 10)
 								: -1;

@@ -87,14 +87,14 @@ static void rule_of_ranks(struct judging *j)
 		next = MAX(next, r[i].first + r[i].n);
 	}
 	if (world >= 0 && next != world) {
-		odd_ranks(j, xasprintf("the nodes have %s ranks, and the job has %s",
-				       thousands(next), thousands(world)));
+		odd_ranks(j, xasprintf("the nodes have %s rank%s, and the job has %s",
+				       thousands(next), next == 1 ? "" : "s", thousands(world)));
 		troubles++;
 	}
 	if (!troubles)
 		check_put(j, INVARIANT_AGREEMENT, "ranks", CHECK_OK,
-			  xasprintf("%s ranks on %zu node%s, each once", thousands(next), n,
-				    n == 1 ? "" : "s"),
+			  xasprintf("%s rank%s on %zu node%s, each once", thousands(next),
+				    next == 1 ? "" : "s", n, n == 1 ? "" : "s"),
 			  "every rank from 0 on at one node, once", NULL);
 	free(r);
 }
@@ -141,7 +141,8 @@ static void rule_of_world(struct judging *j)
 		int64_t w = fact_number(j->nodes[i].part, "world_size", -1);
 
 		if (w >= 0 && w != usual)
-			gather(&g, &j->nodes[i], xasprintf("says %s ranks", thousands(w)));
+			gather(&g, &j->nodes[i],
+			       xasprintf("says %s rank%s", thousands(w), w == 1 ? "" : "s"));
 	}
 	gathered_put(j, &g, INVARIANT_AGREEMENT, "world-size", CHECK_REFUSE, NULL, limit,
 		     "set WORLD_SIZE, --world-size or --nodes alike everywhere");

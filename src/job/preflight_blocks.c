@@ -87,6 +87,7 @@ static int read_counts(const struct preflight_plan *p, struct block_options opti
 
 int facts_of_blocks(const struct preflight_plan *p, json_t **ret, struct error *reterr)
 {
+	(void)reterr; /* what cannot be counted is a fact too */
 	bool of_many = p->first_rank >= 0 && p->ranks_here > 0;
 	struct block_options options = {
 		.sequence_length = p->sequence_length,
@@ -99,11 +100,14 @@ int facts_of_blocks(const struct preflight_plan *p, json_t **ret, struct error *
 	};
 	struct block_counts c = { 0 };
 	json_t *facts = json_object(), *remarks = json_array();
+	struct error bad = { "" };
 	int r = 0;
 
 	json_object_set_new(facts, "given", json_boolean(p->n_blocks > 0));
 	if (p->n_blocks)
-		r = read_counts(p, options, &c, reterr);
+		r = read_counts(p, options, &c, &bad);
+	if (r < 0)
+		json_object_set_new(facts, "bad", fact_string(bad.text));
 	if (r >= 0 && p->n_blocks) {
 		put_digest(facts, &c);
 		json_object_set_new(facts, "runs", runs_json(p, &c));
@@ -115,11 +119,8 @@ int facts_of_blocks(const struct preflight_plan *p, json_t **ret, struct error *
 	}
 	json_object_set_new(facts, "remarks", remarks);
 	block_counts_done(&c);
-	if (r < 0)
-		json_decref(facts);
-	else
-		*ret = facts;
-	return r == -ENOENT ? -ENODATA : r; /* a file that was named and is not there */
+	*ret = facts;
+	return 0;
 }
 
 /* --- at the judge --- */
@@ -224,6 +225,32 @@ static void collect_counts(struct judging *j, struct counted *c)
 	settle_counts(j, c);
 }
 
+/* Paths that were named and cannot be counted. */
+static void rule_of_bad_counts(struct judging *j)
+{
+	struct gathered g = { 0 };
+
+	for (size_t i = 0; i < j->n; i++) {
+		const char *bad = fact_text(node_facts(&j->nodes[i], "blocks"), "bad");
+
+		if (bad)
+			gather(&g, &j->nodes[i], xasprintf("%.800s", bad));
+	}
+	gathered_put(j, &g, INVARIANT_BLOCKS, "counts", CHECK_REFUSE, NULL,
+		     "counts or shards that can be read and counted",
+		     "mend what it says, or give another path by --blocks");
+}
+
+/* Counts of all nodes, or of all ranks? Who gave none is named already. */
+static bool is_whole(const struct judging *j, const struct counted *c)
+{
+	for (size_t i = 0; i < j->n; i++)
+		if (!j->nodes[i].part || fact_text(node_facts(&j->nodes[i], "blocks"), "bad"))
+			return j->plan->world_size >= 0 &&
+			       (int64_t)c->ranks.n >= j->plan->world_size;
+	return true;
+}
+
 /* Is there a count of each rank, and of no other? */
 static void rule_of_coverage(struct judging *j, const struct counted *c)
 {
@@ -246,23 +273,31 @@ static void rule_of_coverage(struct judging *j, const struct counted *c)
 		missing += world - next;
 	}
 	/* The counts of nodes that did not come are missing with them. */
-	for (size_t i = 0; i < j->n; i++)
-		if (!j->nodes[i].part)
-			missing = 0;
+	if (!is_whole(j, c))
+		missing = 0;
 	if (!missing && !beyond)
 		return;
 	if (world < 0)
 		world = next;
-	check =
-	    check_put(j, INVARIANT_BLOCKS, "ranks", CHECK_REFUSE,
-		      beyond ? xasprintf("counts of %zu ranks, and the job has %s", c->ranks.n,
-					 thousands(world))
-			     : xasprintf("%s of %s ranks have no count, rank %s first",
-					 thousands(missing), thousands(world), thousands(first)),
-		      "a count of every rank, and of no other",
-		      "shard the data for this world size, or give the counts of all ranks");
+	check = check_put(
+	    j, INVARIANT_BLOCKS, "ranks", CHECK_REFUSE,
+	    beyond
+		? xasprintf("counts of %zu ranks, and the job has %s", c->ranks.n, thousands(world))
+		: xasprintf("%s of %s ranks ha%s no count, rank %s first", thousands(missing),
+			    thousands(world), missing == 1 ? "s" : "ve", thousands(first)),
+	    "a count of every rank, and of no other",
+	    "shard the data for this world size, or give the counts of all ranks");
 	if (!beyond)
 		check_rank(j, check, first);
+}
+
+static char *count_text(int64_t n, const char *unit)
+{
+	size_t len = strlen(unit);
+
+	if (n == 1 && len > 2 && unit[len - 1] == 's') /* "batches", "blocks" */
+		len -= !strcmp(unit, "batches") ? 2 : 1;
+	return xasprintf("%s %.*s", thousands(n), (int)len, unit);
 }
 
 static char *balance_text(const struct judging *j, const struct counted *c,
@@ -272,18 +307,24 @@ static char *balance_text(const struct judging *j, const struct counted *c,
 	const struct preflight_node *l = node_of_rank(j, b->last_rank);
 	bool hosts = f && l && j->n > 1;
 
-	if (b->least_steps == b->most_steps && per_step == 1)
-		return xasprintf("all %zu ranks have %s %s", b->ranks, thousands(b->least_steps),
-				 c->unit);
-	if (b->least_steps == b->most_steps)
-		return xasprintf("all %zu ranks end after %s steps of %s %s", b->ranks,
-				 thousands(b->least_steps), thousands(per_step), c->unit);
-	return xasprintf("rank %" PRId64 "%s%s%s ends first, after %s steps, rank %" PRId64
+	if (b->least_steps == b->most_steps) {
+		_cleanup_free_ char *step = count_text(per_step, c->unit);
+		_cleanup_free_ char *each = count_text(b->least_steps, c->unit);
+		_cleanup_free_ char *who =
+		    b->ranks == 1 ? xstrdup("the one rank")
+				  : xasprintf("all %s ranks", thousands((int64_t)b->ranks));
+
+		if (per_step == 1)
+			return xasprintf("%s ha%s %s", who, b->ranks == 1 ? "s" : "ve", each);
+		return xasprintf("%s end%s after %s step%s of %s", who, b->ranks == 1 ? "s" : "",
+				 thousands(b->least_steps), b->least_steps == 1 ? "" : "s", step);
+	}
+	return xasprintf("rank %" PRId64 "%s%s%s ends first, after %s step%s, rank %" PRId64
 			 "%s%s%s last, after %s: %s step%s apart",
 			 b->first_rank, hosts ? " (" : "", hosts ? f->host : "", hosts ? ")" : "",
-			 thousands(b->least_steps), b->last_rank, hosts ? " (" : "",
-			 hosts ? l->host : "", hosts ? ")" : "", thousands(b->most_steps),
-			 thousands(b->most_steps - b->least_steps),
+			 thousands(b->least_steps), b->least_steps == 1 ? "" : "s", b->last_rank,
+			 hosts ? " (" : "", hosts ? l->host : "", hosts ? ")" : "",
+			 thousands(b->most_steps), thousands(b->most_steps - b->least_steps),
 			 b->most_steps - b->least_steps == 1 ? "" : "s");
 }
 
@@ -315,13 +356,28 @@ static bool rest_differs(const struct counted *c, int64_t per_step, struct even_
 	       ret->least_steps != ret->most_steps;
 }
 
+static char *balance_remedy(const struct counted *c, const struct even_balance *b, bool part)
+{
+	_cleanup_free_ char *dropped = count_text(b->blocks_dropped, c->unit);
+
+	if (part)
+		return xstrdup("see who is missing, or whose counts are");
+	if (!b->least_steps)
+		return xasprintf("give rank %" PRId64 " data, or take fewer %s a step",
+				 b->first_rank, c->unit);
+	return xasprintf("lockstep.even(loader) in the job, or lockstep even: all stop after %s "
+			 "step%s, which drops %s (%.3g %%)",
+			 thousands(b->least_steps), b->least_steps == 1 ? "" : "s", dropped,
+			 100 * b->share);
+}
+
 static void rule_of_balance(struct judging *j, const struct counted *c)
 {
 	const struct preflight_plan *p = j->plan;
 	int64_t per_step = p->blocks_per_step > 0 ? p->blocks_per_step : 1;
 	struct even_balance b, kept;
 	struct error error;
-	bool uneven, rest;
+	bool uneven, rest, part = false;
 	char *measured;
 	json_t *check;
 
@@ -332,9 +388,11 @@ static void rule_of_balance(struct judging *j, const struct counted *c)
 		return;
 	}
 	if (!b.most_steps) {
+		_cleanup_free_ char *step = count_text(per_step, c->unit);
+
 		check_put(j, INVARIANT_BLOCKS, "balance", CHECK_REFUSE,
-			  xasprintf("no rank has enough for one step of %s %s: at most %s",
-				    thousands(per_step), c->unit, thousands(b.most)),
+			  xasprintf("no rank has enough for one step of %s: at most %s", step,
+				    thousands(b.most)),
 			  "a step on every rank", "look at the counts and at --blocks-per-step");
 		return;
 	}
@@ -353,15 +411,19 @@ static void rule_of_balance(struct judging *j, const struct counted *c)
 		free(measured);
 		measured = more;
 	}
+	if (!is_whole(j, c) || (int64_t)c->ranks.n < j->plan->world_size) {
+		char *more = xasprintf("of a part of the ranks only: %s", measured);
+
+		free(measured);
+		measured = more;
+		part = true;
+	}
 	{
-		_cleanup_free_ char *remedy = xasprintf(
-		    "lockstep.even(loader) in the job, or lockstep even: all stop after %s steps, "
-		    "which drops %s %s (%.3g %%)",
-		    thousands(b.least_steps), thousands(b.blocks_dropped), c->unit, 100 * b.share);
+		_cleanup_free_ char *remedy = balance_remedy(c, &b, part && !uneven);
 
 		check = check_put(
 		    j, INVARIANT_BLOCKS, "balance",
-		    !uneven && !rest ? CHECK_OK
+		    !uneven && !rest ? part && !p->evened ? CHECK_UNKNOWN : CHECK_OK
 		    : p->evened	     ? CHECK_OK
 		    : uneven	     ? CHECK_REFUSE
 				     : CHECK_WARN,
@@ -392,6 +454,7 @@ void rules_of_blocks(struct judging *j)
 {
 	struct counted c = { 0 };
 
+	rule_of_bad_counts(j);
 	collect_counts(j, &c);
 	if (c.ranks.n) {
 		rule_of_balance(j, &c);

@@ -224,20 +224,25 @@ static void take_node(struct judging *j, const struct meet_part *p)
 		n->first_rank = n->ranks = -1;
 }
 
-static void put_presence(struct judging *j, const struct meet_part *p, const char *what,
-			 const char *remedy)
+/* as: the node that it came in place of; NULL. */
+static void put_presence(struct judging *j, const struct meet_part *p, const struct meet_part *as,
+			 const char *what, const char *remedy)
 {
 	const char *name = p->name ? p->name : "unknown";
+	const char *other = as && as->name && strcmp(as->name, name) ? as->name : NULL;
 	struct preflight_node node = { p, name, NULL, -1, -1 };
 	bool at = p->address && *p->address && strcmp(p->address, name);
 	/* Without all nodes nothing is ready, whatever else is off. */
 	json_t *check =
 	    put(j->checks, INVARIANT_AGREEMENT, "presence", CHECK_REFUSE,
-		xasprintf("%s%s%s%s %s%s%s", name, at ? " (" : "", at ? p->address : "",
-			  at ? ")" : "", what, p->why ? ": " : "", p->why ? p->why : ""),
+		xasprintf("%s%s%s%s%s%s%s %s%s%s", name, at ? " (" : "", at ? p->address : "",
+			  at ? ")" : "", other ? ", as " : "", other ? other : "", other ? "," : "",
+			  what, p->why ? ": " : "", p->why ? p->why : ""),
 		"every node comes, and proves that it is of this job", remedy);
 
 	check_host(check, &node);
+	if (other)
+		check_host(check, &(struct preflight_node){ as, other, NULL, -1, -1 });
 }
 
 /*
@@ -268,6 +273,16 @@ static void put_stranger(struct judging *j, const struct meet_part *p, const cha
 		  "only the job's nodes come", "find out who it is, or choose another port");
 }
 
+/* The row of the same number in that state; NULL. */
+static const struct meet_part *of_number(const struct meet_part *parts, size_t n, uint32_t node,
+					 enum meet_presence presence)
+{
+	for (size_t i = 0; i < n && node != UINT32_MAX; i++)
+		if (parts[i].presence == presence && parts[i].node == node)
+			return &parts[i];
+	return NULL;
+}
+
 static void rules_of_presence(struct judging *j, const struct meet_part *parts, size_t n)
 {
 	static const struct {
@@ -288,17 +303,23 @@ static void rules_of_presence(struct judging *j, const struct meet_part *parts, 
 		enum meet_presence p = parts[i].presence;
 
 		came += p == MEET_CAME;
+		if (p == MEET_ABSENT && of_number(parts, n, parts[i].node, MEET_IMPOSTOR))
+			continue; /* who came in its name without the secret has the row */
 		if (p == MEET_STRANGER)
 			put_stranger(j, &parts[i], "spoke to the meeting, but nothing of ours");
 		else if (p == MEET_IMPOSTOR && is_harmless(&parts[i], parts, n))
 			put_stranger(j, &parts[i],
 				     "claims to be one of the nodes, which came themselves");
 		else if (p > MEET_CAME && p < MEET_PRESENCES && said[p].what)
-			put_presence(j, &parts[i], said[p].what, said[p].remedy);
+			put_presence(j, &parts[i],
+				     p == MEET_IMPOSTOR
+					 ? of_number(parts, n, parts[i].node, MEET_ABSENT)
+					 : NULL,
+				     said[p].what, said[p].remedy);
 	}
 	for (size_t i = 0; i < j->n; i++)
 		if (j->nodes[i].came->presence == MEET_CAME && !j->nodes[i].part)
-			put_presence(j, j->nodes[i].came, "gave facts that cannot be read",
+			put_presence(j, j->nodes[i].came, NULL, "gave facts that cannot be read",
 				     "install the same lockstep on every node");
 	if (came == j->n && came > 1)
 		put(j->checks, INVARIANT_AGREEMENT, "presence", CHECK_OK,
@@ -438,9 +459,10 @@ static json_t *verdict_of(struct judging *j)
 	json_object_set_new(v, "lockstep", json_string(LOCKSTEP_VERSION));
 	json_object_set_new(v, "schema", json_integer(1));
 	json_object_set_new(v, "verdict",
-			    json_string(counts[CHECK_REFUSE]	? "refused"
-					: counts[CHECK_UNKNOWN] ? "cannot-tell"
-								: "ready"));
+			    json_string(counts[CHECK_REFUSE] ? "refused"
+					: counts[CHECK_UNKNOWN] || !json_array_size(sorted)
+					    ? "cannot-tell"
+					    : "ready"));
 	json_object_set_new(v, "nodes", json_integer((json_int_t)j->n));
 	json_object_set_new(v, "ranks",
 			    j->plan->world_size >= 0 ? json_integer(j->plan->world_size)

@@ -31,6 +31,8 @@ static void print_wrapped(FILE *out, const char *text)
 		len = strcspn(text, " ");
 		if (!len)
 			break;
+		if (!strncmp(text + len, " %", 2)) /* stays with its number */
+			len += 1 + strcspn(text + len + 1, " ");
 		wide = columns_of(text, len);
 		if (begun && at + 1 + wide > COLUMNS) {
 			fprintf(out, "\n%*s", (int)INDENT, "");
@@ -110,8 +112,10 @@ void preflight_print(FILE *out, const json_t *verdict)
 
 	fprintf(out, "%s: ", v && !strcmp(v, "cannot-tell") ? "cannot tell" : v ? v : "?");
 	if (refuse)
-		fprintf(out, "%zu of %zu checks refuse%s, ", refuse, json_array_size(checks),
-			refuse == 1 ? "s" : "");
+		fprintf(out, "%zu of %zu check%s refuse%s, ", refuse, json_array_size(checks),
+			json_array_size(checks) == 1 ? "" : "s", refuse == 1 ? "s" : "");
+	else if (!json_array_size(checks))
+		fprintf(out, "nothing was looked at, ");
 	else if (!unknown)
 		fprintf(out, "%zu check%s, none refuses, ", json_array_size(checks),
 			json_array_size(checks) == 1 ? "" : "s");

@@ -195,6 +195,15 @@ static double hours_at_risk(const struct judging *j, const json_t *facts)
 	return seconds > 0 && ranks > 0 ? seconds * (double)ranks / 3600 : -1;
 }
 
+static char *every_text(int64_t s)
+{
+	if (s >= 7200 && s % 3600 == 0)
+		return xasprintf("a save every %s hours", thousands(s / 3600));
+	if (s >= 120 && s % 60 == 0)
+		return xasprintf("a save every %s minutes", thousands(s / 60));
+	return xasprintf("a save every %s s", thousands(s));
+}
+
 static void rule_of_saves(struct judging *j, const json_t *facts)
 {
 	int64_t steps = fact_number(facts, "save_steps", -1), limit;
@@ -232,10 +241,13 @@ static void rule_of_saves(struct judging *j, const json_t *facts)
 			  "lockstep.every(steps=500)");
 		return;
 	}
-	measured = steps > 0 ? xasprintf("a save every %s steps%s", thousands(steps), from)
-			     : xasprintf("a save every %s s", thousands(every));
+	measured = steps > 1	? xasprintf("a save every %s steps%s", thousands(steps), from)
+		   : steps == 1 ? xasprintf("a save every step%s", from)
+				: every_text(every);
 	if (risk >= 0) {
-		char *more = xasprintf("%s: %.1f GPU hours at risk", measured, risk);
+		char *more = risk < 10 ? xasprintf("%s: %.1f GPU hours at risk", measured, risk)
+				       : xasprintf("%s: %s GPU hours at risk", measured,
+						   thousands((int64_t)(risk + 0.5)));
 
 		free(measured);
 		measured = more;

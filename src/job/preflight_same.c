@@ -277,7 +277,7 @@ static void put_differences(const struct compared *c)
 	json_object_set_new(check, "differs", list);
 }
 
-/* Alike, but what nobody could read is so too, and says nothing. */
+/* Alike, but what nobody could read is so too: a path that was named and is not there refuses. */
 static void put_alike(const struct compared *c, size_t items)
 {
 	const struct same_rule *r = c->rule;
@@ -297,7 +297,7 @@ static void put_alike(const struct compared *c, size_t items)
 			break;
 		}
 	}
-	gathered_put(c->j, &g, r->invariant, r->name, g.n ? CHECK_UNKNOWN : CHECK_OK,
+	gathered_put(c->j, &g, r->invariant, r->name, g.n ? CHECK_REFUSE : CHECK_OK,
 		     c->gave > 1 ? xasprintf("%zu item%s, the same on %zu nodes", items,
 					     items == 1 ? "" : "s", c->gave)
 				 : NULL,

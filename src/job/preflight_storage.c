@@ -231,7 +231,8 @@ int facts_of_storage(const struct preflight_plan *p, json_t **ret, struct error 
 		if (strcmp(folder, p->checkpoints))
 			json_object_set_new(facts, "made_in", fact_string(folder));
 		put_room(folder, facts);
-		put_newest(folder, facts);
+		if (!strcmp(folder, p->checkpoints)) /* what lies above it is another's */
+			put_newest(folder, facts);
 		put_trial(folder, facts);
 	}
 	if (statvfs("/dev/shm", &v) == 0)

@@ -23,7 +23,7 @@ static char *size_text(int64_t bytes)
 
 static void rule_of_writing(struct judging *j)
 {
-	struct gathered failed = { 0 }, slow = { 0 };
+	struct gathered failed = { 0 }, slow = { 0 }, to_make = { 0 };
 	int64_t limit = j->plan->limits[LIMIT_WRITE_MS], worst = 0;
 	_cleanup_free_ char *words =
 	    xasprintf("1 MiB written, synced and read back within %s ms", thousands(limit));
@@ -43,6 +43,10 @@ static void rule_of_writing(struct judging *j)
 			       xasprintf("%.160s: %.100s", folder, why ? why : "not writable"));
 		else if (ms > limit)
 			gather(&slow, &j->nodes[i], xasprintf("%s ms", thousands(ms)));
+		if (fact_true(facts, "writable") && fact_text(facts, "made_in"))
+			gather(&to_make, &j->nodes[i],
+			       xasprintf("%.160s does not exist yet; %.160s was tried in its place",
+					 folder, fact_text(facts, "made_in")));
 	}
 	if (!nodes) {
 		check_put(j, INVARIANT_STORAGE, "write", CHECK_WARN,
@@ -50,11 +54,15 @@ static void rule_of_writing(struct judging *j)
 			  "give --checkpoints DIR");
 		return;
 	}
-	gathered_put(j, &failed, INVARIANT_STORAGE, "write", CHECK_REFUSE,
-		     xasprintf("written and read back on %zu node%s, the slowest in %s ms", nodes,
-			       nodes == 1 ? "" : "s", thousands(worst)),
-		     words,
-		     "mount the folder there, give the job's user the right to write, make room");
+	gathered_put(
+	    j, &failed, INVARIANT_STORAGE, "write", CHECK_REFUSE,
+	    to_make.n ? NULL
+		      : xasprintf("written and read back on %zu node%s, the slowest in %s ms",
+				  nodes, nodes == 1 ? "" : "s", thousands(worst)),
+	    words, "mount the folder there, give the job's user the right to write, make room");
+	gathered_put(j, &to_make, INVARIANT_STORAGE, "write", CHECK_WARN, NULL,
+		     "the folder itself is there and can be written",
+		     "make it, or look whether the path is right");
 	gathered_put(j, &slow, INVARIANT_STORAGE, "write-speed", CHECK_WARN, NULL, words,
 		     "look at the storage's load");
 }

@@ -396,7 +396,7 @@ static bool next_line(const char **at, const char *end, struct text_line *l)
 
 static char separator_of(const struct text_line *l)
 {
-	static const char separators[] = ",;\t| ";
+	static const char separators[] = ",;\t|:= ";
 
 	for (const char *s = separators; *s; s++)
 		if (memchr(l->p, *s, (size_t)(l->end - l->p)))
@@ -457,6 +457,19 @@ static void read_header(const struct text_line *l, struct header *h)
 	}
 }
 
+/* "rank 3" or "rank_3" as well; NULL, or why it is none. */
+static const char *rank_of_text(const char *s, size_t len, int64_t *ret)
+{
+	int64_t rank;
+
+	trim(&s, &len);
+	rank = len && (*s == 'r' || *s == 'R') ? rank_of_key(s, len) : -1;
+	if (rank < 0)
+		return count_of_text(s, len, ret);
+	*ret = rank;
+	return NULL;
+}
+
 static bool csv_row(struct counts *k, const struct header *h, const struct text_line *l,
 		    int64_t row)
 {
@@ -469,7 +482,8 @@ static bool csv_row(struct counts *k, const struct header *h, const struct text_
 
 		if (h->fields[i] > COUNT_WORLD)
 			continue;
-		not_one = count_of_text(s, len, &v);
+		not_one = h->fields[i] == COUNT_RANK ? rank_of_text(s, len, &v)
+						     : count_of_text(s, len, &v);
 		if (not_one)
 			return fail(k, bad(k->path, l->line, k->reterr, "\"%.*s\" in column %zu %s",
 					   (int)MIN(len, (size_t)40), s, i + 1, not_one));
@@ -548,6 +562,7 @@ static bool is_pair(const struct text_line *l)
 	char separator = separator_of(l);
 	const char *p = l->p, *s;
 	struct text_line column = { 0 };
+	int64_t rank;
 	size_t len;
 
 	for (unsigned i = 0; i < 2; i++) {
@@ -555,7 +570,7 @@ static bool is_pair(const struct text_line *l)
 			return false;
 		column.p = s;
 		column.end = s + len;
-		if (!is_number(&column))
+		if (!is_number(&column) && (i || rank_of_text(s, len, &rank)))
 			return false;
 	}
 	return p > l->end;
@@ -672,6 +687,18 @@ bool shard_looks_counts(const struct shard_file *f)
 {
 	return f->size && f->size <= COUNT_FILE_BYTES && !memchr(f->head, 0, f->head_len) &&
 	       shape_of((const char *)f->head, f->head_len) != NO_COUNTS;
+}
+
+bool counts_unknown_shape(const char *text, size_t len)
+{
+	bool digit = false;
+
+	for (size_t i = 0; i < len; i++) {
+		if (!text[i] || !strchr(" \t\r\n,;:|=.-+/_()0123456789", text[i]))
+			return false;
+		digit |= text[i] >= '0' && text[i] <= '9';
+	}
+	return digit && len <= COUNT_TINY_BYTES && shape_of(text, len) == NO_COUNTS;
 }
 
 int counts_parse(const char *path, const char *text, size_t len, struct count_cells *c,

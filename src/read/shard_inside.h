@@ -9,6 +9,7 @@
 #define SHARD_CHUNK_BYTES  ((uint64_t)16 << 20) /* of a large file, for one worker */
 #define SHARD_BUFFER_BYTES ((size_t)256 << 10)
 #define COUNT_FILE_BYTES   ((uint64_t)16 << 20) /* a larger file is no counts file */
+#define COUNT_TINY_BYTES   ((size_t)4096)	/* numbers alone in so little are no records */
 #define COUNT_DEPTH_MOST   32u
 
 struct shard_file {
@@ -120,6 +121,8 @@ enum count_field count_field_of(const char *name, size_t len);
 /* Adds the cells of one file; text is NUL-ended behind len. */
 int counts_parse(const char *path, const char *text, size_t len, struct count_cells *c,
 		 struct error *reterr);
+/* So small, and nothing but numbers, but in no shape that is known. */
+bool counts_unknown_shape(const char *text, size_t len);
 /* The whole text, bounded; malloc'd. */
 int counts_text(struct shard_file *f, char **ret, size_t *ret_len, struct error *reterr);
 

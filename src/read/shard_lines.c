@@ -476,10 +476,10 @@ int shard_count_lines(struct shard_file *f, struct shard *ret, struct error *ret
 		snprintf(ret->why, sizeof(ret->why), "an empty file");
 	else if (f->length_field && sum.without)
 		snprintf(ret->why, sizeof(ret->why),
-			 "%" PRIu64 " records have no \"%.60s\" that is a length", sum.without,
-			 f->length_field);
+			 "%" PRIu64 " record%s no \"%.60s\" that is a length", sum.without,
+			 sum.without == 1 ? " has" : "s have", f->length_field);
 	else if (sum.t.blank)
-		snprintf(ret->why, sizeof(ret->why), "%" PRIu64 " blank lines are not counted",
-			 sum.t.blank);
+		snprintf(ret->why, sizeof(ret->why), "%" PRIu64 " blank line%s not counted",
+			 sum.t.blank, sum.t.blank == 1 ? " is" : "s are");
 	return 0;
 }

@@ -341,6 +341,28 @@ static void settle_numbers(struct reading *r)
 	}
 }
 
+/* One small file of numbers: rather asked about than counted as records. */
+static int no_lone_numbers(struct reading *r)
+{
+	const struct shard_entry *e = r->e.v.n == 1 ? &r->e.v.v[0] : NULL;
+	struct shard_file f;
+	enum shard_kind kind;
+	bool odd;
+
+	if (!e || e->kind != SHARD_LINES || e->inside || e->rank >= 0 ||
+	    shard_open(e->path, &f, &kind, NULL))
+		return 0;
+	odd = f.size <= COUNT_TINY_BYTES && !f.compressed &&
+	      counts_unknown_shape((const char *)f.head, f.head_len);
+	shard_close(&f);
+	if (!odd)
+		return 0;
+	return error_set(r->reterr, -EINVAL,
+			 "%s: is this a counts file? It holds numbers only, in no known shape: one "
+			 "count a line, rank,count or rank: count lines, or JSON are read",
+			 e->path);
+}
+
 /* --- whose they are --- */
 
 static int by_path(const void *a, const void *b)
@@ -433,8 +455,8 @@ static int deal_files(struct reading *r)
 	if (n % world)
 		remark(r,
 		       "%" PRId64 " shards are no multiple of %" PRId64 " ranks: %" PRId64
-		       " ranks get one more",
-		       n, world, n % world);
+		       " rank%s one more",
+		       n, world, n % world, n % world == 1 ? " gets" : "s get");
 	return 0;
 }
 
@@ -496,6 +518,48 @@ static void count_small(void *user, size_t i)
 		count_entry(r, &r->e.v.v[i], 1);
 }
 
+static bool has_blanks(const char *why)
+{
+	return *why >= '0' && *why <= '9' && strstr(why, " blank line");
+}
+
+static bool is_same_oddity(const char *a, const char *b)
+{
+	return has_blanks(a) ? has_blanks(b) : !strcmp(a, b);
+}
+
+/* What is odd in a file; what is odd in many in the same way is one line. */
+static void remark_files(struct reading *r)
+{
+	size_t groups[REMARKS_MOST], files[REMARKS_MOST], n = 0, k;
+
+	for (size_t i = 0; i < r->e.v.n; i++) {
+		if (!r->e.v.v[i].s.why[0])
+			continue;
+		for (k = 0; k < n; k++)
+			if (is_same_oddity(r->e.v.v[groups[k]].s.why, r->e.v.v[i].s.why))
+				break;
+		if (k == REMARKS_MOST) {
+			r->unsaid++;
+			continue;
+		}
+		if (k == n) {
+			groups[n] = i;
+			files[n++] = 0;
+		}
+		files[k]++;
+	}
+	for (k = 0; k < n; k++) {
+		const struct shard_entry *e = &r->e.v.v[groups[k]];
+
+		if (files[k] == 1)
+			remark(r, "%s: %s", base_name(e->path), e->s.why);
+		else
+			remark(r, "%zu files (%s first): %s", files[k], base_name(e->path),
+			       has_blanks(e->s.why) ? "blank lines are not counted" : e->s.why);
+	}
+}
+
 static int count_all(struct reading *r)
 {
 	size_t unknown = 0;
@@ -514,10 +578,9 @@ static int count_all(struct reading *r)
 				*r->reterr = e->error;
 			return e->status;
 		}
-		if (e->s.why[0])
-			remark(r, "%s: %s", base_name(e->path), e->s.why);
 		unknown += e->s.records < 0;
 	}
+	remark_files(r);
 	if (unknown)
 		return error_set(r->reterr, -ENODATA,
 				 "%s: it does not say how many records there are",
@@ -647,6 +710,30 @@ static void say_the_rest(struct reading *r)
 		*vec_push(&r->c->remarks) = xasprintf("and %zu more remarks", r->unsaid);
 }
 
+/* A hole with the file, and the line of the rank behind it, that show it. */
+static int whole(struct reading *r, int64_t world)
+{
+	const struct count_cell *cell = NULL;
+	struct error e = { "" };
+	int64_t next = 0;
+	int s = block_counts_whole(r->c, world, &e);
+
+	if (s >= 0)
+		return s;
+	for (size_t i = 0; i < r->c->ranks.n && r->c->ranks.v[i].rank == next; i++)
+		next++;
+	for (size_t i = 0; i < r->cells.v.n; i++) /* by rank */
+		if (!cell || cell->rank < next)
+			cell = &r->cells.v.v[i];
+	/* Beyond the world: the last one. Missing at the end: the file alone. */
+	if (cell && world > 0 && next > world)
+		cell = &r->cells.v.v[r->cells.v.n - 1];
+	if (cell && (cell->rank >= next || next > world))
+		return error_set(r->reterr, s, "%s:%u: %s", r->e.v.v[cell->file].path, cell->line,
+				 e.text);
+	return error_set(r->reterr, s, "%s: %s", r->e.v.v[cell ? cell->file : 0].path, e.text);
+}
+
 static int read_all(struct reading *r, const char *const *paths, size_t n)
 {
 	int64_t world = r->o->world_size;
@@ -659,6 +746,9 @@ static int read_all(struct reading *r, const char *const *paths, size_t n)
 	if (!r->e.v.n)
 		return error_set(r->reterr, -ENODATA, "%s: nothing that can be counted",
 				 n ? paths[0] : "no path");
+	s = no_lone_numbers(r);
+	if (s < 0)
+		return s;
 	s = r->e.v.v[0].kind == SHARD_COUNTS ? counts_of_files(r) : counts_of_shards(r);
 	s = s < 0 ? s : pack(r);
 	if (s < 0)
@@ -668,8 +758,7 @@ static int read_all(struct reading *r, const char *const *paths, size_t n)
 		return error_set(r->reterr, -ENODATA, "%s: no rank's counts", paths[0]);
 	if (r->o->partial)
 		return 0;
-	s = block_counts_whole(r->c, MAX(world, r->cells.world), r->reterr);
-	return s;
+	return whole(r, MAX(world, r->cells.world));
 }
 
 int block_counts_read(const char *const *paths, size_t n, const struct block_options *options,
@@ -692,70 +781,4 @@ int block_counts_read(const char *const *paths, size_t n, const struct block_opt
 	else
 		*ret = c;
 	return s;
-}
-
-int block_counts_add(struct block_counts *c, const struct rank_blocks *row, const char *where,
-		     struct error *reterr)
-{
-	size_t at = 0, end = c->ranks.n;
-
-	if (row->rank < 0 || row->rank >= COUNT_RANKS_MOST || row->blocks < 0)
-		return error_set(reterr, -EINVAL,
-				 "%s: %" PRId64 " blocks of rank %" PRId64 " cannot be", where,
-				 row->blocks, row->rank);
-	while (at < end) {
-		size_t mid = (at + end) / 2;
-
-		if (c->ranks.v[mid].rank < row->rank)
-			at = mid + 1;
-		else
-			end = mid;
-	}
-	if (at < c->ranks.n && c->ranks.v[at].rank == row->rank) {
-		if (c->ranks.v[at].blocks == row->blocks)
-			return 0;
-		return error_set(reterr, -EINVAL,
-				 "%s: %" PRId64 " blocks of rank %" PRId64
-				 ", of which another node counted %" PRId64,
-				 where, row->blocks, row->rank, c->ranks.v[at].blocks);
-	}
-	vec_grow(&c->ranks, 1);
-	memmove(&c->ranks.v[at + 1], &c->ranks.v[at], (c->ranks.n - at) * sizeof(*c->ranks.v));
-	c->ranks.v[at] = *row;
-	c->ranks.n++;
-	return 0;
-}
-
-int block_counts_whole(const struct block_counts *c, int64_t world_size, struct error *reterr)
-{
-	int64_t next = 0;
-
-	for (size_t i = 0; i < c->ranks.n; i++) {
-		if (c->ranks.v[i].rank > next)
-			break;
-		next = c->ranks.v[i].rank + 1;
-	}
-	if (c->ranks.n && c->ranks.v[c->ranks.n - 1].rank >= next)
-		return error_set(reterr, -EINVAL,
-				 "no count of rank %" PRId64
-				 ", though there is one of rank %" PRId64,
-				 next, c->ranks.v[c->ranks.n - 1].rank);
-	if (world_size > 0 && next < world_size)
-		return error_set(reterr, -EINVAL,
-				 "no count of rank %" PRId64 " (of %" PRId64 " ranks)", next,
-				 world_size);
-	if (world_size > 0 && next > world_size)
-		return error_set(reterr, -EINVAL,
-				 "a count of rank %" PRId64 ", but the job has %" PRId64 " ranks",
-				 next - 1, world_size);
-	return 0;
-}
-
-void block_counts_done(struct block_counts *c)
-{
-	for (size_t i = 0; i < c->remarks.n; i++)
-		free(c->remarks.v[i]);
-	free(c->remarks.v);
-	free(c->ranks.v);
-	*c = (struct block_counts){ 0 };
 }
