@@ -171,8 +171,160 @@ static void sources_that_show_nothing_are_blindness(void **state)
 	struct watch w = begun();
 
 	(void)state;
-	assert_int_equal(judged(&w, 29 * MINUTE).state, WATCH_STARTING);
-	assert_int_equal(judged(&w, 31 * MINUTE).state, WATCH_BLIND);
+	assert_int_equal(judged(&w, 59 * MINUTE).state, WATCH_STARTING);
+	assert_int_equal(judged(&w, 61 * MINUTE).state, WATCH_BLIND);
+	watch_done(&w);
+}
+
+static void a_source_that_is_not_there_yet_is_no_blindness_while_another_speaks(void **state)
+{
+	struct watch w = begun();
+	struct watch_seen s = watch_seen_of(SIGHT_SILENT, 1, 1000);
+
+	(void)state;
+	s.text = "No such file or directory";
+	watch_saw(&w, &s);
+	assert_int_equal(judged(&w, 10 * MINUTE).state, WATCH_STARTING);
+	assert_true(judged(&w, 61 * MINUTE).matters[MATTER_BLIND].raised);
+	watch_done(&w);
+}
+
+/* The last of total steps by a rank, at at_ms. */
+static void made(struct watch *w, int64_t rank, int64_t step, int64_t total, int64_t at_ms)
+{
+	struct watch_seen s = watch_seen_of(SIGHT_STEPS, 0, at_ms);
+
+	s.rank = rank;
+	s.value = step;
+	s.total = total;
+	watch_saw(w, &s);
+}
+
+static void the_last_step_of_all_is_an_end_and_no_hang(void **state)
+{
+	static const struct {
+		int64_t steps[2], total;
+		enum watch_sight then;
+		enum watch_state want;
+	} ends[] = {
+		{ { 600, 600 }, 600, SIGHTS, WATCH_COMPLETED },
+		{ { 600, -1 }, 600, SIGHTS, WATCH_COMPLETED },
+		{ { 598, 598 }, 600, SIGHTS, WATCH_HUNG },
+		{ { 600, 598 }, 600, SIGHTS, WATCH_HUNG }, /* one of them did not */
+		{ { 600, 600 }, 600, SIGHT_TIMEOUT, WATCH_CRASHED },
+		{ { 300, 300 }, 600, SIGHT_DONE, WATCH_COMPLETED },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		struct watch w = begun();
+		int64_t at;
+
+		for (int64_t k = 1; k <= 10; k++)
+			for (int64_t rank = 0; rank < 2; rank++)
+				if (ends[i].steps[rank] >= 0)
+					made(&w, rank, ends[i].steps[rank] - 10 + k, ends[i].total,
+					     k * 10000);
+		at = 100000;
+		if (ends[i].then != SIGHTS)
+			seen(&w, ends[i].then, at += 1000);
+		for (; at <= 40 * MINUTE; at += 5000) {
+			enum watch_state now = judged(&w, at).state;
+
+			assert_true(now != WATCH_HUNG || ends[i].want != WATCH_COMPLETED);
+			assert_true(now != WATCH_SUSPECT || ends[i].want != WATCH_COMPLETED);
+		}
+		assert_int_equal(judged(&w, at).state, ends[i].want);
+		watch_done(&w);
+	}
+}
+
+/* The incident: each rank shows the total of its own blocks, and the one with the fewest has left.
+ */
+static void the_last_step_of_one_rank_is_no_end(void **state)
+{
+	struct watch w = begun();
+
+	(void)state;
+	for (int64_t k = 1; k <= 98; k++) {
+		made(&w, 0, k, 100, k * 10000);
+		made(&w, 2, k, 98, k * 10000 + 1);
+	}
+	assert_int_equal(judged(&w, 980000 + 11 * MINUTE).state, WATCH_HUNG);
+	watch_done(&w);
+}
+
+static void a_total_that_is_passed_is_no_end(void **state)
+{
+	struct watch w = begun();
+
+	(void)state;
+	for (int64_t epoch = 0; epoch < 3; epoch++)
+		for (int64_t k = 1; k <= 10; k++)
+			made(&w, -1, k, 10, (epoch * 10 + k) * 10000);
+	assert_int_equal(judged(&w, 120 * MINUTE).state, WATCH_HUNG);
+	watch_done(&w);
+}
+
+static void who_does_not_go_after_the_last_step_is_a_suspicion_first(void **state)
+{
+	struct watch w = begun();
+	struct watch_seen s = watch_seen_of(SIGHT_JOB, 1, 1000);
+	struct watch_judgement j;
+
+	(void)state;
+	s.value = JOB_RUNNING;
+	watch_saw(&w, &s);
+	for (int64_t k = 1; k <= 20; k++)
+		made(&w, -1, k, 20, k * 10000);
+	assert_int_equal(judged(&w, 200000 + 9 * MINUTE).state, WATCH_HEALTHY);
+	j = judged(&w, 200000 + 15 * MINUTE);
+	assert_int_equal(j.state, WATCH_SUSPECT);
+	assert_non_null(strstr(j.summary, "still runs"));
+	assert_int_equal(judged(&w, 200000 + 31 * MINUTE).state, WATCH_HUNG);
+	s.value = JOB_DONE;
+	watch_saw(&w, &s);
+	assert_int_equal(judged(&w, 200000 + 32 * MINUTE).state, WATCH_COMPLETED);
+	watch_done(&w);
+}
+
+static void a_limit_that_was_given_is_kept(void **state)
+{
+	struct watch w = begun();
+
+	(void)state;
+	w.limits.suspect_ms = 20000;
+	w.limits.hung_ms = 60000;
+	w.limits.suspect_given = w.limits.hung_given = true;
+	for (int64_t k = 1; k <= 3; k++)
+		made(&w, -1, k, -1, k * 1000);
+	assert_int_equal(judged(&w, 3000 + 21000).state, WATCH_SUSPECT);
+	assert_int_equal(judged(&w, 3000 + 61000).state, WATCH_HUNG);
+	watch_done(&w);
+}
+
+static void a_time_limit_is_no_crash_like_others(void **state)
+{
+	struct watch w = begun();
+	struct watch_seen s = watch_seen_of(SIGHT_FAILURE, 0, 5 * MINUTE);
+	struct watch_judgement j;
+
+	(void)state;
+	trained(&w, 10000, 5 * MINUTE);
+	s.what = "time limit";
+	s.text = "slurmstepd: error: *** STEP 1.0 ON n1 CANCELLED DUE TO TIME LIMIT ***";
+	s.host = "n1";
+	s.sure = true;
+	watch_saw(&w, &s);
+	j = judged(&w, 5 * MINUTE + 1000);
+	assert_int_equal(strncmp(j.summary, "ended by the time limit", 23), 0);
+	assert_true(j.matters[MATTER_CRASHED].mild);
+	s.what = "ValueError";
+	s.text = "ValueError: bad";
+	watch_done(&w);
+	w = begun();
+	watch_saw(&w, &s);
+	assert_string_equal(judged(&w, 6 * MINUTE).summary, "crashed: n1 first: ValueError: bad");
 	watch_done(&w);
 }
 
@@ -349,6 +501,14 @@ int main(void)
 		cmocka_unit_test(an_exception_that_is_outlived_is_no_crash),
 		cmocka_unit_test(a_job_that_waits_for_nodes_is_not_hung),
 		cmocka_unit_test(sources_that_show_nothing_are_blindness),
+		cmocka_unit_test(
+		    a_source_that_is_not_there_yet_is_no_blindness_while_another_speaks),
+		cmocka_unit_test(the_last_step_of_all_is_an_end_and_no_hang),
+		cmocka_unit_test(the_last_step_of_one_rank_is_no_end),
+		cmocka_unit_test(a_total_that_is_passed_is_no_end),
+		cmocka_unit_test(who_does_not_go_after_the_last_step_is_a_suspicion_first),
+		cmocka_unit_test(a_limit_that_was_given_is_kept),
+		cmocka_unit_test(a_time_limit_is_no_crash_like_others),
 		cmocka_unit_test(who_rests_for_the_first_time_is_told_sooner),
 		cmocka_unit_test(a_state_goes_on_behind_a_restart),
 		cmocka_unit_test(the_scheduler_s_words_are_known),

@@ -222,7 +222,8 @@ class Logs(Case):
         self.steps(60)
         self.hung_at(p)
         self.steps(5)
-        self.wait_for(p, 'hung', raised=False)
+        said = self.wait_for(p, 'hung', raised=False)
+        self.assertRegex(said['summary'], r'^goes on again at step 6\d after \d+ s$')
 
     def test_a_log_that_comes_late_is_found(self):
         p = self.start('--log', self.log)
@@ -321,6 +322,48 @@ class Logs(Case):
         r = self.once('--log', self.dir / 'none')
         self.assertEqual(r.returncode, 2)
         self.assertRegex(r.stdout, r'^\S+ (starting|blind): .+No such file.*\n$')
+
+    def test_once_says_one_line_whatever_is(self):
+        self.write(''.join(f'step {i}/1000 loss 1.0\n' for i in range(100)))
+        for more, status, said in (([], 0, 'healthy: step 99'), (['--log', 'none*'], 2, 'blind'),
+                                   (['--endpoint', 'http://127.0.0.1:9/metrics'], 2, 'blind')):
+            for state in ([], ['--state', self.dir / 'once'], ['--state', self.dir / 'once']):
+                r = self.once('--log', self.log, *more, *state)
+                self.assertEqual((r.returncode, len(r.stdout.splitlines())), (status, 1), r)
+                self.assertIn(said, r.stdout)
+        r = self.once('--log', self.log, '--template', self.dir / 'none')
+        self.assertEqual((r.returncode, len(r.stderr.splitlines())), (64, 1), r)
+
+    def test_once_alerts_with_the_usual_state(self):
+        self.write(''.join(f'step {i}/1000 loss 1.0\n' for i in range(100)))
+        os.utime(self.log, (time.time() - 3600,) * 2)
+        r = subprocess.run([LOCKSTEP, 'watch', '--once', '--log', self.log, '--alert-command', 'cat > got'], cwd=self.dir,
+                           capture_output=True, text=True, timeout=60)
+        self.assertEqual((r.returncode, r.stderr), (1, ''))
+        self.assertEqual(json.loads((self.dir / 'got').read_text())['key'], 'hung')
+        self.assertEqual(r.stdout.count('hung'), 1, r.stdout)
+
+    def test_a_failing_alert_is_said(self):
+        self.write(''.join(f'step {i}/1000 loss nan\n' for i in range(100)))
+        p = self.start('--log', self.log, '--alert-command', 'echo no >&2; exit 3')
+        self.wait_for(p, 'loss')
+        time.sleep(1)
+        p.send_signal(signal.SIGTERM)
+        p.wait(10)
+        said = p.stderr.read().splitlines()
+        self.assertEqual(len([x for x in said if 'not delivered' in x]), 1, said)
+
+    def test_the_end_of_a_job_is_no_hang(self):
+        for words in ('', 'done\n', 'Training ended after 60 steps\n', '[exiting program after 60 iterations]\n'):
+            t, lines = 0, []
+            for i in range(61):
+                t = i * 5
+                lines.append({'t': t, 'source': 'log', 'text': f'step {i}/60 loss 1.0\n'})
+            lines += [{'t': t + 1, 'source': 'log', 'text': words}, {'t': t + 3600}]
+            for more in ([], ['--hung', '20s', '--save-every', '60s']):
+                said = self.replay(lines, *more, sources=('--log', 'log'))
+                said = [x for x in said if x['matter'] != 'checkpoint-overdue' or x['t'] > t]
+                self.assertEqual([x['matter'] for x in said if x['raised']], ['completed'], (words, said))
 
     def test_what_is_no_file_is_not_replaced_by_metrics(self):
         self.write(''.join(f'step {i}/1000 loss 1.0\n' for i in range(100)))

@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <unistd.h>
 
 struct watch_args {
 	struct option_texts logs, gpu_logs, log_commands, gpu_commands, state_commands, endpoints;
@@ -64,7 +65,7 @@ static const struct option_row watch_rows[] = {
 	{ "slow", 0, OPTION_TEXT, FIELD(slow), "TIME",
 	  "slowness and starvation that last so long are told (default 5m)" },
 	{ "floor", 0, OPTION_PCT, FIELD(floor), "PCT",
-	  "of its own median throughput, below which it is slow (default 70; 0: none)" },
+	  "slow below so much of its median throughput (default 70)" },
 	{ "band", 0, OPTION_PCT, FIELD(band), "PCT",
 	  "of a board's power limit, below which no GPU computes (default 30)" },
 	{ "save-every", 0, OPTION_TEXT, FIELD(save_every), "TIME",
@@ -110,7 +111,7 @@ static const struct option_row watch_rows[] = {
 };
 const struct option_spec watch_spec = {
 	.command = "watch",
-	.operands = "SOURCE...",
+	.operands = "",
 	.purpose = "watch a job from outside: hung, crashed, slow, or nothing to see",
 	.rows = watch_rows,
 	.more = "Sources are options: logs, commands, endpoints and folders in any mix. TIME is\n"
@@ -224,6 +225,20 @@ static int targets_of(const struct watch_args *a, struct alert_target *to, size_
 	return -1;
 }
 
+/* Also where nothing would be sent by it. */
+static int templates_can_be_read(const struct watch_args *a)
+{
+	const char *const paths[] = { a->template, a->heartbeat_template };
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
+		if (paths[i] && access(paths[i], R_OK) < 0) {
+			complain("watch: --%s %.300s: %s", i ? "heartbeat-template" : "template",
+				 paths[i], strerror(errno));
+			return EXIT_USAGE;
+		}
+	return -1;
+}
+
 static int run(const struct watch_args *a)
 {
 	size_t most = a->logs.n + a->gpu_logs.n + a->log_commands.n + a->gpu_commands.n +
@@ -231,15 +246,16 @@ static int run(const struct watch_args *a)
 	_cleanup_free_ struct watch_what *sources = xcalloc(most + 1, sizeof(*sources));
 	_cleanup_free_ struct alert_target *targets =
 	    xcalloc(a->webhooks.n + a->alert_commands.n + 1, sizeof(*targets));
+	bool alerts = a->webhooks.n || a->alert_commands.n || a->heartbeat;
 	struct watch_options o = {
 		.job = a->job,
 		.sources = sources,
 		.interval_ms = 30000,
 		.deadline_ms = 10000,
 		.limits = watch_limits_usual(),
-		.state = a->state		? a->state
-			 : a->once || a->replay ? NULL
-						: "lockstep-watch",
+		.state = a->state			     ? a->state
+			 : a->replay || (a->once && !alerts) ? NULL
+							     : "lockstep-watch",
 		.evidence = a->replay ? NULL : a->evidence,
 		.collect = a->collect,
 		.evidence_ms = 60000,
@@ -261,6 +277,8 @@ static int run(const struct watch_args *a)
 	int r = times_of(a, &o);
 
 	if (r < 0)
+		r = templates_can_be_read(a);
+	if (r < 0)
 		r = targets_of(a, targets, &o.n_targets);
 	if (r >= 0)
 		return r;
@@ -278,6 +296,9 @@ static int run(const struct watch_args *a)
 	add_sources(sources, &o.n_sources, SOURCE_DUMPS, &a->dumps);
 	if (a->once || a->replay)
 		o.limits.settle_ms = 0;
+	o.limits.once = a->once && !a->replay;
+	o.limits.suspect_given = a->suspect;
+	o.limits.hung_given = a->hung;
 	o.limits.floor = a->floor;
 	o.limits.band = a->band;
 	o.limits.steps = (double)a->steps;

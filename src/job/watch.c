@@ -27,6 +27,8 @@
 #define TICK_MS		50
 #define FINISH_MS	20000
 #define FINISH_SLICE_MS 250
+#define SAY_AGAIN_MS	3600000 /* that alerts fail */
+#define LOCK_TRIES	40
 #define LATE_MS		1000 /* what does not even die is settled then */
 
 static int wake_fds[2] = { -1, -1 };
@@ -171,6 +173,7 @@ static void restore(struct watcher *r)
 static int state_open(struct watcher *r, int *ret_lock, struct error *reterr)
 {
 	_cleanup_free_ char *lock = NULL;
+	int code;
 
 	if (!r->o->state)
 		return 0;
@@ -180,7 +183,11 @@ static int state_open(struct watcher *r, int *ret_lock, struct error *reterr)
 	*ret_lock = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (*ret_lock < 0)
 		return error_set(reterr, -errno, "%s: %s", lock, strerror(errno));
-	if (flock(*ret_lock, LOCK_EX | LOCK_NB) < 0)
+	/* the children of one that was killed hold it for a moment */
+	for (unsigned i = 0; (code = flock(*ret_lock, LOCK_EX | LOCK_NB)) < 0 && i < LOCK_TRIES;
+	     i++)
+		poll(NULL, 0, TICK_MS);
+	if (code < 0)
 		return error_set(reterr, -EBUSY, "--state %s: another watcher uses it",
 				 r->o->state);
 	restore(r);
@@ -234,6 +241,9 @@ static int status_of(const struct watcher *r)
 	for (unsigned m = 0; m < MATTERS && !status; m++)
 		if (r->now.matters[m].raised && m != MATTER_COMPLETED && m != MATTER_BLIND)
 			status = 1;
+	/* one look: what it was told to look at and did not see is not well */
+	if (r->o->once && !status && r->now.matters[MATTER_BLIND].raised)
+		status = 2;
 	return status;
 }
 
@@ -285,6 +295,21 @@ static bool is_over(const struct watcher *r)
 	       (r->now.state == WATCH_COMPLETED || r->now.state == WATCH_CRASHED);
 }
 
+/* At its first failure, and then seldom. */
+static void say_failures(struct watcher *r)
+{
+	struct alert_counts c = alerts_counts(r->alerts);
+	uint64_t failed = c.failed + c.heartbeats_failed + c.refused;
+
+	if (failed <= r->failed || (r->failed_ms && r->now_ms - r->failed_ms < SAY_AGAIN_MS))
+		return;
+	r->o->say("watch: an alert or heartbeat was not delivered%s: %s",
+		  c.waiting ? ", and is tried again" : "",
+		  c.last_error[0] ? c.last_error : "no answer");
+	r->failed = failed;
+	r->failed_ms = r->now_ms;
+}
+
 /* The job is over and nobody begins us again: what is to be told is told before we go. */
 static void alerts_end(struct watcher *r)
 {
@@ -295,12 +320,13 @@ static void alerts_end(struct watcher *r)
 	/* A second signal, or one that comes meanwhile, ends that too. */
 	while (left && now_of(r) < until) {
 		left = alerts_finish(r->alerts, watch_wall(r), FINISH_SLICE_MS);
+		say_failures(r);
 		if (read(wake_fds[0], &c, 1) == 1)
 			break;
 	}
 	if (left)
-		r->o->say("watch: %" PRIu64 " alerts are not delivered; they lie in %s, and go out "
-			  "when a watcher works there again",
+		r->o->say("watch: not delivered: %" PRIu64 "; it lies in %s, and goes out when a "
+			  "watcher works there again",
 			  left, r->o->state);
 }
 
@@ -310,6 +336,8 @@ static void run(struct watcher *r)
 	bool due = false, end = false;
 
 	tell_manager("READY=1");
+	if (!r->o->once)
+		watch_say_beginning(r);
 	while (!end) {
 		int64_t now = now_of(r), until;
 
@@ -331,8 +359,10 @@ static void run(struct watcher *r)
 				end = is_over(r);
 			}
 		}
-		if (r->alerts)
+		if (r->alerts) {
 			alerts_step(r->alerts, watch_wall(r), 0, &next_alert);
+			say_failures(r);
+		}
 		until = sources_next(&r->sources);
 		if (r->alerts && next_alert < INT64_MAX)
 			until = MIN(until, next_alert - r->wall_offset_ms);
@@ -418,7 +448,7 @@ int watch_run(const struct watch_options *o, struct error *reterr)
 	}
 	if (!code)
 		code = status_of(&r);
-	if (o->once && code == 2 && !r.raised[MATTER_BLIND])
+	if (o->once && code >= 0 && !o->replay && !r.told)
 		watch_say_state(&r);
 	r.alerts = alerts_close(r.alerts);
 	child_stop(&r.evidence);

@@ -51,7 +51,11 @@ struct watcher {
 	/* reported */
 	enum watch_state state;
 	bool raised[MATTERS];
-	int64_t since_ms; /* of the state */
+	int64_t since_ms;		 /* of the state */
+	int64_t quiet_since_ms[MATTERS]; /* of what is raised; 0: not known */
+	bool told;			 /* something began, and was printed */
+	uint64_t failed;		 /* deliveries, when that was said last */
+	int64_t failed_ms;
 	/* evidence: of the matter about to be alerted */
 	struct child evidence;
 	enum watch_matter evidence_of; /* MATTERS: none is collected */
@@ -71,6 +75,7 @@ static inline int64_t watch_wall(const struct watcher *r) /* Unix time */
  */
 bool watch_report(struct watcher *r);
 void watch_say_state(const struct watcher *r); /* one line, though nothing changed */
+void watch_say_beginning(const struct watcher *r);
 void watch_metrics(const void *watcher, struct buf *out);
 /* watch_evidence.c */
 int watch_evidence_begin(struct watcher *r, enum watch_matter m);

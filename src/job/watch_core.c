@@ -219,6 +219,7 @@ static void attempt_begins(struct watch *w, int64_t at_ms)
 {
 	w->attempt++;
 	w->steps_seen = 0;
+	w->total = -1;
 	w->failure = (struct watch_failure){ 0 };
 	w->done_ms = w->timeout_ms = w->dump_ms = -1;
 	w->save_begun_ms = -1;
@@ -248,7 +249,7 @@ static struct watch_rank *rank_of(struct watch *w, uint32_t source, int64_t rank
 	if (w->ranks.n >= WATCH_RANKS)
 		return NULL;
 	r = vec_push(&w->ranks);
-	*r = (struct watch_rank){ rank, source, -1, -1 };
+	*r = (struct watch_rank){ .rank = rank, .source = source, .step = -1, .at_ms = -1 };
 	return r;
 }
 
@@ -291,10 +292,13 @@ static void saw_steps(struct watch *w, const struct watch_seen *s)
 	w->sources.v[s->source].tells_steps = true;
 	if (!r || (s->value == r->step && !s->again))
 		return;
+	/* ranks may have totals of their own: the job's is the most of them */
+	if (r->total > 0 && r->step >= r->total && s->total == r->total && w->done_ms < 0 &&
+	    w->steps_seen)
+		w->beyond = true;
 	r->step = s->value;
 	r->at_ms = s->at_ms;
-	if (s->total > 0)
-		w->total = s->total;
+	r->total = MAX(back || s->again || r->total < 0 ? 0 : r->total, s->total);
 	/* A rank that tells of an older step beside others only lags; one that goes back was
 	   started again. */
 	if (back || s->again) {
@@ -315,6 +319,7 @@ static void saw_steps(struct watch *w, const struct watch_seen *s)
 			   paused ? 0 : MAX(s->at_ms - w->progress_ms, 0));
 	w->steps_seen += (uint64_t)MAX(s->lines, 1);
 	w->step = MAX(w->step, s->value);
+	w->total = MAX(w->total, s->total);
 	w->progress_ms = MAX(w->progress_ms, s->at_ms);
 	w->saves_since = w->evaluates_since = w->hung = false;
 	w->failure = (struct watch_failure){ 0 }; /* it outlived it */
@@ -455,6 +460,7 @@ static void saw_heard(struct watch *w, const struct watch_seen *s)
 
 	src->heard_ms = src->asked_ms = s->at_ms;
 	src->why[0] = '\0';
+	src->absent = false;
 }
 
 static void saw_silence(struct watch *w, const struct watch_seen *s)
@@ -462,6 +468,7 @@ static void saw_silence(struct watch *w, const struct watch_seen *s)
 	struct watch_source_seen *src = &w->sources.v[s->source];
 
 	src->asked_ms = s->at_ms;
+	src->absent = s->value == ENOENT;
 	text_copy(src->why, sizeof(src->why), s->text && *s->text ? s->text : "no answer");
 }
 

@@ -48,15 +48,17 @@ enum watch_matter {
 const char *watch_matter_key(enum watch_matter m); /* "hung", "checkpoint-overdue" */
 
 struct watch_limits {
-	int64_t suspect_ms, hung_ms; /* with nothing learnt */
-	double steps;		     /* suspect after so many median steps */
-	int64_t start_ms;	     /* until the first step */
-	int64_t blind_ms;	     /* a source may be silent */
-	int64_t slow_ms;	     /* too slow or starved for so long */
-	int64_t settle_ms;	     /* what lay there before is not called a hang before */
-	int64_t save_every_ms;	     /* 0: as the job did */
-	double floor;		     /* of its own median throughput; 0: none */
-	double band;		     /* of a board's limit: below it no GPU computes */
+	int64_t suspect_ms, hung_ms;	/* with nothing learnt */
+	double steps;			/* suspect after so many median steps */
+	int64_t start_ms;		/* until the first step */
+	int64_t blind_ms;		/* a source may be silent */
+	int64_t slow_ms;		/* too slow or starved for so long */
+	int64_t settle_ms;		/* what lay there before is not called a hang before */
+	int64_t save_every_ms;		/* 0: as the job did */
+	double floor;			/* of its own median throughput; 0: none */
+	double band;			/* of a board's limit: below it no GPU computes */
+	bool suspect_given, hung_given; /* by a person: only what is learnt raises them */
+	bool once;			/* no second look: what is silent now is silent */
 };
 struct watch_limits watch_limits_usual(void);
 
@@ -173,6 +175,7 @@ struct watch_rank {
 	int64_t rank; /* -1: lines that name none */
 	uint32_t source;
 	int64_t step, at_ms;
+	int64_t total; /* that it shows beside its steps; 0: none */
 };
 struct watch_failure {
 	bool known, sure;
@@ -183,6 +186,7 @@ struct watch_source_seen {
 	char *name;
 	bool tells_steps, tells_gpus, tells_job, tells_saves;
 	int64_t heard_ms, asked_ms; /* -1: never */
+	bool absent;		    /* a folder that is not there yet */
 	char why[WATCH_TEXT];	    /* it is silent; "" */
 };
 
@@ -196,6 +200,7 @@ struct watch {
 	enum watch_phase phase;
 	int64_t phase_ms, progress_ms; /* -1: never */
 	int64_t step, total;
+	bool beyond;		      /* it went on behind the total: that is no end */
 	uint64_t attempt, steps_seen; /* lines of steps in this attempt */
 	VEC(struct watch_rank) ranks;
 	size_t rank_next;
@@ -240,7 +245,7 @@ void watch_saw(struct watch *w, const struct watch_seen *s);
 void watch_saw_gpu(struct watch *w, const struct watch_gpu_seen *s);
 
 struct watch_matter_now {
-	bool raised;
+	bool raised, mild; /* mild: less severe than its kind */
 	char summary[WATCH_TEXT * 2];
 };
 struct watch_judgement {

@@ -23,7 +23,7 @@
 #define SIGNATURE_LEAST_MS 60000
 #define ROUNDS_LEAST	   3u
 #define FAILURE_GRACE_MS   60000
-#define DONE_GRACE_MS	   60000
+#define DONE_GRACE_MS	   10000
 #define LOSS_BAD_LEAST	   2
 #define STEPS_NOW_LEAST	   10u
 #define NOW_COUNTED	   9u
@@ -34,6 +34,7 @@ struct look {
 	struct watch *w;
 	struct watch_judgement *out;
 	int64_t now, quiet, suspect, hung, signature;
+	int64_t finished;	/* since when there is nothing left to do; -1 */
 	bool by_steps, by_gpus; /* what tells of progress */
 	size_t silent, asked;
 };
@@ -76,27 +77,38 @@ static int64_t own_pause(const struct watch *w)
 	return MAX(most, watch_ring_most(&w->evaluation));
 }
 
-/* With steps shown: since when they are late. */
+/* What it says that it does now has its time. */
+static int64_t own_doing(const struct watch *w)
+{
+	switch (w->phase) {
+	case PHASE_START:
+		return w->limits.start_ms / 2;
+	case PHASE_SAVE:
+		return w->save.n < LEARNT_LEAST ? FIRST_SAVE_MS : 0;
+	case PHASE_EVALUATION:
+		return w->evaluation.n < LEARNT_LEAST ? FIRST_SAVE_MS : 0;
+	case PHASE_PREPARE:
+		return PREPARE_MS;
+	default:
+		return 0;
+	}
+}
+
+/* With steps shown: since when they are late. A limit that a person gave is raised only by what
+   the job taught, and by what it says that it does. */
 static void limits_by_steps(struct look *l)
 {
 	const struct watch *w = l->w;
 	int64_t line = watch_ring_median(&w->line), step = watch_ring_median(&w->step_us) / 1000;
-	int64_t s = MAX(w->limits.suspect_ms, MARGIN * own_pause(w));
+	int64_t least = MAX(MARGIN * own_pause(w), own_doing(w)), s;
 
-	s = MAX(s, (int64_t)(w->limits.steps * (double)step));
-	s = MAX(s, 3 * line);
-	if (w->steps_seen < WARM_UP_LINES)
+	least = MAX(least, (int64_t)(w->limits.steps * (double)step));
+	least = MAX(least, 3 * line);
+	s = MAX(w->limits.suspect_ms, least);
+	if (w->steps_seen < WARM_UP_LINES && !w->limits.suspect_given)
 		s = MAX(s, 3 * w->limits.suspect_ms);
-	if (w->phase == PHASE_SAVE && w->save.n < LEARNT_LEAST)
-		s = MAX(s, FIRST_SAVE_MS);
-	if (w->phase == PHASE_EVALUATION && w->evaluation.n < LEARNT_LEAST)
-		s = MAX(s, FIRST_SAVE_MS);
-	if (w->phase == PHASE_PREPARE)
-		s = MAX(s, PREPARE_MS);
-	if (w->phase == PHASE_START)
-		s = MAX(s, w->limits.start_ms / 2);
 	l->suspect = s;
-	l->hung = MAX(w->limits.hung_ms, 2 * s);
+	l->hung = MAX(w->limits.hung_ms, w->limits.hung_given ? least : 2 * s);
 	/* A save that nobody announced looks like a deadlock; but who rests in it is always the
 	 * same.
 	 */
@@ -112,7 +124,8 @@ static void limits_by_gpus(struct look *l)
 	double margin = watch_gpus_strangers(w) ? MARGIN_STRANGERS : MARGIN;
 
 	l->suspect = MAX(w->limits.suspect_ms, (int64_t)(margin * (double)own));
-	l->hung = MAX(w->limits.hung_ms, 2 * l->suspect);
+	l->hung = MAX(w->limits.hung_ms,
+		      w->limits.hung_given ? (int64_t)(margin * (double)own) : 2 * l->suspect);
 	l->signature = learnt ? l->suspect : 2 * l->suspect;
 	if (w->pattern == PATTERN_FEW && learnt) /* length alone tells */
 		l->hung = MAX(w->limits.suspect_ms * 2, 3 * own);
@@ -142,6 +155,64 @@ static void find_progress(struct look *l)
 		l->suspect = w->limits.start_ms / 2;
 		l->hung = l->signature = w->limits.start_ms;
 	}
+}
+
+/* --- its end --- */
+
+/* Every rank that shows steps made the last one, and nothing ever came behind it. */
+static bool made_the_last(const struct watch *w)
+{
+	if (w->total <= 0 || w->beyond)
+		return false;
+	for (size_t i = 0; i < w->ranks.n; i++) {
+		const struct watch_rank *r = &w->ranks.v[i];
+
+		if (r->step < r->total || (r->rank >= 0 && !r->total && r->step < w->total))
+			return false;
+	}
+	return true;
+}
+
+static void find_the_end(struct look *l)
+{
+	const struct watch *w = l->w;
+
+	l->finished = -1;
+	if (w->done_ms >= 0)
+		l->finished = w->done_ms;
+	else if (l->by_steps && made_the_last(w))
+		l->finished = w->progress_ms;
+}
+
+/* Its end was said or shown; does something else show that it runs? */
+static bool runs_on(const struct look *l)
+{
+	const struct watch *w = l->w;
+
+	return w->job == JOB_RUNNING || w->job == JOB_PENDING ||
+	       (watch_gpus_known(w) && w->pattern != PATTERN_RESTS && w->pattern != PATTERN_NONE);
+}
+
+/* Behind its end: whoever does not go is a suspicion first, and a hang only after long. */
+static void look_behind_the_end(struct look *l)
+{
+	struct watch *w = l->w;
+	int64_t since = l->now - l->finished;
+	char span[32], why[96];
+
+	w->hung = false;
+	if (!runs_on(l) || since < l->hung || w->job == JOB_PENDING)
+		return;
+	snprintf(why, sizeof(why), "%s",
+		 w->job == JOB_RUNNING ? "the job still runs, says the scheduler"
+				       : "the GPUs are still busy");
+	if (since < LONGER_WHERE_WORK * l->hung) {
+		say(l, MATTER_SUSPECT, "training ended %s ago, and %s", watch_span(since, span),
+		    why);
+		return;
+	}
+	w->hung = true;
+	say(l, MATTER_HUNG, "training ended %s ago, and %s", watch_span(since, span), why);
 }
 
 /* --- hung --- */
@@ -212,11 +283,31 @@ static const char *signature_words(const struct watch *w)
 		   : "all GPUs are busy at few watts, as in a deadlock";
 }
 
+/* What was looked at, and no more than that. */
+static const char *who_is_silent(const struct look *l, char *ret, size_t size)
+{
+	const char *name = "";
+	size_t n = 0;
+
+	for (size_t i = 0; i < l->w->sources.n; i++) {
+		if (!l->w->sources.v[i].tells_steps)
+			continue;
+		name = l->w->sources.v[i].name;
+		n++;
+	}
+	if (n == 1)
+		snprintf(ret, size, "\"%.100s\" shows no more", name);
+	else
+		snprintf(ret, size, "none of the %zu sources that show its steps shows more", n);
+	return ret;
+}
+
 static void look_for_hang(struct look *l)
 {
 	struct watch *w = l->w;
 	int64_t hung = l->hung;
 	const char *because = NULL;
+	char silent[160];
 
 	if (l->quiet < 0 || w->job == JOB_PENDING ||
 	    l->now - w->began_ms < MIN(w->limits.settle_ms, w->limits.suspect_ms))
@@ -229,14 +320,17 @@ static void look_for_hang(struct look *l)
 		because = "a Flight Recorder dump was written";
 	else if (signature_holds(l) && l->quiet >= l->signature)
 		because = signature_words(w);
-	else if (l->quiet >= hung && l->by_steps)
+	else if (l->finished >= 0) {
+		look_behind_the_end(l);
+		return;
+	} else if (l->quiet >= hung && l->by_steps)
 		because = gpus_work(l) ? "the GPUs do something, but no step is shown"
-				       : "nothing in it goes on";
+				       : who_is_silent(l, silent, sizeof(silent));
 	else if (l->quiet >= hung && w->pattern == PATTERN_FEW)
 		because = "few watts everywhere";
 	/* it goes on being hung until something moves */
 	if (!because && w->hung && l->quiet >= l->suspect)
-		because = "nothing in it goes on";
+		because = l->by_steps ? who_is_silent(l, silent, sizeof(silent)) : "none works";
 	w->hung = because != NULL;
 	if (because)
 		say_hung(l, because);
@@ -262,6 +356,48 @@ static void look_for_hang(struct look *l)
 
 /* --- ends --- */
 
+/* Its end was said and no save is under way; or the last step was made, and nothing follows. */
+static bool is_done(const struct look *l)
+{
+	const struct watch *w = l->w;
+	int64_t grace = MIN(DONE_GRACE_MS, w->limits.suspect_ms);
+
+	if (l->finished < 0)
+		return false;
+	if (w->done_ms < 0)
+		return l->quiet >= l->suspect;
+	if (w->save_begun_ms >= 0)
+		grace = MAX(FIRST_SAVE_MS, MARGIN * watch_ring_most(&w->save));
+	return l->now - MAX(w->done_ms, w->progress_ms) >= grace;
+}
+
+static bool by_time_limit(const struct watch_failure *f)
+{
+	return f->known && !strcmp(f->what, "time limit");
+}
+
+static void say_crashed(struct look *l)
+{
+	const struct watch_failure *f = &l->w->failure;
+	size_t n = strlen(f->what);
+	bool twice = n && !strncmp(f->text, f->what, n);
+	char who[96] = "";
+
+	if (f->rank >= 0)
+		snprintf(who, sizeof(who), "rank %" PRId64 "%s%s", f->rank,
+			 f->host[0] ? " on " : "", f->host);
+	else if (f->host[0])
+		snprintf(who, sizeof(who), "%s", f->host);
+	if (by_time_limit(f)) {
+		say(l, MATTER_CRASHED, "ended by the time limit%s%s", f->text[0] ? ": " : "",
+		    f->text);
+		l->out->matters[MATTER_CRASHED].mild = true;
+		return;
+	}
+	say(l, MATTER_CRASHED, "crashed: %s%s%s%s%s", who, who[0] ? " first: " : "",
+	    twice ? "" : f->what, !twice && n && f->text[0] ? ": " : "", f->text);
+}
+
 static void look_for_end(struct look *l)
 {
 	struct watch *w = l->w;
@@ -269,35 +405,30 @@ static void look_for_end(struct look *l)
 	bool over = w->job == JOB_FAILED || (w->job == JOB_GONE && w->gone >= 2);
 	bool quiet =
 	    f->known && l->now - f->at_ms >= MAX(FAILURE_GRACE_MS, 3 * watch_ring_median(&w->line));
-	bool done = w->done_ms >= 0 && l->now - w->done_ms >= DONE_GRACE_MS;
-	char span[32];
+	bool done = is_done(l);
 
-	if (w->job == JOB_DONE || (done && w->job != JOB_RUNNING && !(f->known && f->sure)) ||
-	    (w->done_ms >= 0 && w->job == JOB_GONE)) {
-		say(l, MATTER_COMPLETED, "completed%s",
-		    w->job == JOB_DONE ? ", says the scheduler" : "");
-		return;
-	}
-	if (done && w->job == JOB_RUNNING && l->now - w->done_ms >= l->hung) {
-		say(l, MATTER_HUNG, "training ended %s ago, and the job still runs",
-		    watch_span(l->now - w->done_ms, span));
-		w->hung = true;
+	if (w->job == JOB_DONE ||
+	    (done && !l->out->matters[MATTER_HUNG].raised && !runs_on(l) &&
+	     !(f->known && (f->sure || w->done_ms < 0))) ||
+	    (l->finished >= 0 && w->job == JOB_GONE)) {
+		if (w->job == JOB_DONE)
+			say(l, MATTER_COMPLETED, "completed, says the scheduler");
+		else if (w->done_ms >= 0)
+			say(l, MATTER_COMPLETED, "completed");
+		else
+			say(l, MATTER_COMPLETED,
+			    "completed: the last of %" PRId64 " steps was made", w->total);
 		return;
 	}
 	if (f->known && (f->sure || quiet || over)) {
-		char who[96] = "";
-
-		if (f->rank >= 0)
-			snprintf(who, sizeof(who), "rank %" PRId64 "%s%s", f->rank,
-				 f->host[0] ? " on " : "", f->host);
-		else if (f->host[0])
-			snprintf(who, sizeof(who), "%s", f->host);
-		say(l, MATTER_CRASHED, "crashed: %s%s%s%s%s", who[0] ? who : "",
-		    who[0] ? " first: " : "", f->what, f->what[0] && f->text[0] ? ": " : "",
-		    f->text);
+		say_crashed(l);
 		return;
 	}
-	if (over)
+	if (w->job == JOB_FAILED &&
+	    (!strcmp(w->job_word, "TIMEOUT") || !strcmp(w->job_word, "TO"))) {
+		say(l, MATTER_CRASHED, "ended by the time limit, says the scheduler");
+		l->out->matters[MATTER_CRASHED].mild = true;
+	} else if (over)
 		say(l, MATTER_CRASHED,
 		    w->job == JOB_GONE ? "the scheduler knows the job no longer, and nothing said "
 					 "that it completed"
@@ -364,6 +495,8 @@ static void look_at_saves(struct look *l)
 	int64_t period = w->limits.save_every_ms, limit, since;
 	char a[32], b[32];
 
+	if (l->finished >= 0) /* none will come */
+		return;
 	if (!period && w->save_period.n >= 2)
 		period = watch_ring_median(&w->save_period);
 	if (!period)
@@ -389,18 +522,26 @@ static bool is_silent(const struct look *l, const struct watch_source_seen *s)
 {
 	int64_t since = s->heard_ms >= 0 ? s->heard_ms : l->w->began_ms;
 
-	return s->why[0] && l->now - since >= l->w->limits.blind_ms;
+	return s->why[0] && (l->w->limits.once || l->now - since >= l->w->limits.blind_ms);
 }
 
 static void look_for_blindness(struct look *l)
 {
 	const struct watch *w = l->w;
 	const struct watch_source_seen *first = NULL;
+	bool starts = l->now - w->began_ms < w->limits.start_ms, speaks = false;
 	bool ended =
 	    l->out->matters[MATTER_COMPLETED].raised || l->out->matters[MATTER_CRASHED].raised;
 
+	for (size_t i = 0; i < w->sources.n; i++)
+		speaks |= !w->sources.v[i].why[0] && w->sources.v[i].heard_ms >= 0;
 	for (size_t i = 0; i < w->sources.n; i++) {
-		if (!is_silent(l, &w->sources.v[i]))
+		const struct watch_source_seen *s = &w->sources.v[i];
+
+		if (!is_silent(l, s))
+			continue;
+		/* what is not there yet may come, as long as something tells that it starts */
+		if (starts && speaks && s->heard_ms < 0 && (l->quiet < 0 || s->absent))
 			continue;
 		first = first ? first : &w->sources.v[i];
 		l->silent++;
@@ -417,7 +558,7 @@ static void look_for_blindness(struct look *l)
 		    l->silent == w->sources.n ? "blind" : "partly blind", l->silent, w->sources.n,
 		    first->name, first->why);
 	else if (l->quiet < 0 && w->job != JOB_PENDING &&
-		 l->now - w->began_ms >= w->limits.start_ms / 2)
+		 l->now - w->began_ms >= w->limits.start_ms)
 		say(l, MATTER_BLIND,
 		    "blind: the sources answer, but none has shown a step or a GPU that works");
 }
@@ -472,6 +613,7 @@ void watch_judge(struct watch *w, int64_t now_ms, struct watch_judgement *ret)
 	memset(ret, 0, sizeof(*ret));
 	watch_gpus_settle(w, now_ms);
 	find_progress(&l);
+	find_the_end(&l);
 	look_for_hang(&l);
 	look_for_end(&l);
 	if (ret->matters[MATTER_COMPLETED].raised || ret->matters[MATTER_CRASHED].raised) {

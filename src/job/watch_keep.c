@@ -34,6 +34,7 @@ static const struct field watch_fields[] = {
 	W(progress_ms, OF_TIME),
 	W(step, OF_NUMBER),
 	W(total, OF_NUMBER),
+	W(beyond, OF_BOOL),
 	W(attempt, OF_UINT),
 	W(steps_seen, OF_UINT),
 	W(line, OF_RING),
@@ -177,9 +178,9 @@ json_t *watch_to_json(const struct watch *w, const struct watch_clock *clock)
 	for (size_t i = 0; i < w->ranks.n; i++) {
 		const struct watch_rank *r = &w->ranks.v[i];
 
-		json_array_append_new(ranks,
-				      json_pack("[I,i,I,I]", (json_int_t)r->rank, (int)r->source,
-						(json_int_t)r->step, (json_int_t)r->at_ms));
+		json_array_append_new(ranks, json_pack("[I,i,I,I,I]", (json_int_t)r->rank,
+						       (int)r->source, (json_int_t)r->step,
+						       (json_int_t)r->at_ms, (json_int_t)r->total));
 	}
 	for (size_t i = 0; i < w->gpus.n; i++) {
 		const struct watch_gpu *g = &w->gpus.v[i];
@@ -294,13 +295,14 @@ static void ranks_from(struct watch *w, const json_t *j, int64_t shift, const ui
 	{
 		uint32_t source = mapped(map, n, json_array_get(v, 1));
 
-		if (source == NO_ID || i >= WATCH_RANKS || json_array_size(v) != 4)
+		if (source == NO_ID || i >= WATCH_RANKS || json_array_size(v) < 4)
 			continue;
 		*vec_push(&w->ranks) = (struct watch_rank){
 			.rank = MAX(json_integer_value(json_array_get(v, 0)), -1),
 			.source = source,
 			.step = MAX(json_integer_value(json_array_get(v, 2)), -1),
 			.at_ms = json_integer_value(json_array_get(v, 3)) + shift,
+			.total = MAX(json_integer_value(json_array_get(v, 4)), 0),
 		};
 	}
 }

@@ -99,6 +99,10 @@ static void tell_saying(struct log_piece *l, const struct saying *say, uint64_t 
 	bool last = line == say->last_line && say->last_line != say->line;
 	struct watch_seen s;
 
+	/* Megatron's, behind a barrier of all ranks; other farewells are one rank's */
+	if (say->kind == SAY_LEFT && say->rank <= 0 && say->what != NO_ID &&
+	    !strcmp(name_of(l, say->what), "exiting program"))
+		sight = SIGHT_DONE + 1;
 	if (!sight || (say->kind == SAY_EXIT && say->value == 0))
 		return;
 	s = watch_seen_of((enum watch_sight)(sight - 1), l->source,

@@ -33,6 +33,24 @@ static void stamp(const struct watcher *r, int64_t at_ms, char ret[32])
 	strftime(ret, 32, "%Y-%m-%dT%H:%M:%SZ", &tm);
 }
 
+static enum alert_severity severity_of(const struct watcher *r, enum watch_matter m)
+{
+	return r->now.matters[m].raised && r->now.matters[m].mild ? ALERT_WARNING : severities[m];
+}
+
+/* A summary may begin with what stands before it already. */
+static const char *bare(const char *summary, const char *key)
+{
+	size_t n = strlen(key);
+
+	if (strncmp(summary, key, n))
+		return summary;
+	return !strncmp(summary + n, ": ", 2)	? summary + n + 2
+	       : !strncmp(summary + n, ", ", 2) ? summary + n + 2
+	       : !summary[n]			? ""
+						: summary;
+}
+
 static json_t *number_or_null(int64_t v)
 {
 	return v >= 0 ? json_integer(v) : json_null();
@@ -66,14 +84,21 @@ static void print_change(const struct watcher *r, enum watch_matter m, bool rais
 
 	stamp(r, r->now_ms, when);
 	if (!r->o->json) {
-		printf("%s %s%s: %s\n", when, raised ? "" : "over: ", watch_matter_key(m), summary);
+		const char *key = watch_matter_key(m), *rest = bare(summary, key);
+
+		/* "partly blind: ..", "ended by the time limit: .." say it in words of their own */
+		if (raised &&
+		    (r->now.matters[m].mild || strstr(summary, "partly blind") == summary))
+			key = "";
+		printf("%s %s%s%s%s\n", when, raised ? "" : "over: ", key,
+		       *rest && *key ? ": " : "", rest);
 		fflush(stdout);
 		return;
 	}
 	json_t *j =
 	    json_pack("{s:s,s:s,s:s,s:s,s:b,s:s,s:s%,s:O}", "time", when, "job", r->job, "state",
 		      watch_state_name(r->now.state), "matter", watch_matter_key(m), "raised",
-		      raised, "severity", severity_names[severities[m]], "summary", summary,
+		      raised, "severity", severity_names[severity_of(r, m)], "summary", summary,
 		      strlen(summary), "detail", detail);
 	if (r->o->replay)
 		json_object_set_new(j, "t", json_real((double)(r->now_ms - WATCH_EPOCH_MS) / 1000));
@@ -81,6 +106,24 @@ static void print_change(const struct watcher *r, enum watch_matter m, bool rais
 	putchar('\n');
 	fflush(stdout);
 	json_decref(j);
+}
+
+void watch_say_beginning(const struct watcher *r)
+{
+	const struct watch_options *o = r->o;
+	char text[512], when[32];
+
+	snprintf(text, sizeof(text), "watching %zu source%s, every %g s%s%.300s", o->n_sources,
+		 o->n_sources == 1 ? "" : "s", (double)o->interval_ms / 1000,
+		 o->state ? "; state in " : "", o->state ? o->state : "");
+	watch_clean(text);
+	if (o->json) { /* its lines are changes */
+		o->say("watch: %s", text);
+		return;
+	}
+	stamp(r, r->now_ms, when);
+	printf("%s %s\n", when, text);
+	fflush(stdout);
 }
 
 void watch_say_state(const struct watcher *r)
@@ -104,19 +147,30 @@ void watch_say_state(const struct watcher *r)
 		putchar('\n');
 		json_decref(j);
 	} else {
-		printf("%s %s: %s\n", when, state, summary);
+		const char *rest = bare(summary, state);
+
+		printf("%s %s%s%s\n", when, state, *rest ? ": " : "", rest);
 	}
 	fflush(stdout);
+}
+
+/* Does the diagnosis say of a crash what the summary says already? */
+static bool diagnosis_repeats(const struct watcher *r)
+{
+	const char *told = json_string_value(json_object_get(r->diagnosis, "summary"));
+	const struct watch_failure *f = &r->w.failure;
+
+	return told && f->known && f->what[0] && strstr(told, f->what) != NULL;
 }
 
 static void begins(struct watcher *r, enum watch_matter m)
 {
 	char summary[WATCH_TEXT * 4], more[WATCH_TEXT + 64] = "";
 	json_t *detail = detail_of(r, m);
-	struct alert a = { .key = watch_matter_key(m), .severity = severities[m] };
+	struct alert a = { .key = watch_matter_key(m), .severity = severity_of(r, m) };
 	struct error e = { "" };
 
-	if (m == MATTER_HUNG || m == MATTER_CRASHED)
+	if (m == MATTER_HUNG || (m == MATTER_CRASHED && !diagnosis_repeats(r)))
 		watch_evidence_words(r, more, sizeof(more));
 	snprintf(summary, sizeof(summary), "%s%s", r->now.matters[m].summary, more);
 	watch_clean(summary);
@@ -127,21 +181,68 @@ static void begins(struct watcher *r, enum watch_matter m)
 		alert_raise(r->alerts, &a, watch_wall(r), &e);
 	if (e.text[0]) /* it is kept in memory, and goes out */
 		r->o->say("watch: an alert is not on disk: %s", e.text);
-	r->raised[m] = true;
+	r->raised[m] = r->told = true;
 	json_decref(detail);
+}
+
+static void goes_on(const struct watcher *r, enum watch_matter m, char *ret, size_t size)
+{
+	int64_t since = r->quiet_since_ms[m], moved = r->w.progress_ms;
+	bool by_steps = !strcmp(r->now.by, "steps");
+	char span[32], step[48] = "";
+
+	if (!by_steps)
+		moved = r->now_ms - MAX(r->now.quiet_ms, 0);
+	else if (r->w.step >= 0)
+		snprintf(step, sizeof(step), " at step %" PRId64, r->w.step);
+	snprintf(ret, size, "%s%s%s%s", by_steps ? "goes on again" : "the GPUs work again", step,
+		 since > 0 && moved > since ? " after " : "",
+		 since > 0 && moved > since ? watch_span(moved - since, span) : "");
+}
+
+/* Why it is over: of this matter, whatever else holds now. */
+static void why_over(const struct watcher *r, enum watch_matter m, char *ret, size_t size)
+{
+	static const char *const words[MATTERS] = {
+		[MATTER_CRASHED] = "it runs again",
+		[MATTER_COMPLETED] = "it goes on",
+		[MATTER_STARVED] = "the GPUs are busy again",
+		[MATTER_THROTTLED] = "the clocks are what they were",
+		[MATTER_SLOW] = "its steps take no longer than usual",
+		[MATTER_OVERDUE] = "a checkpoint was written",
+		[MATTER_LOSS] = "the loss is a number again",
+		[MATTER_BLIND] = "every source answers",
+	};
+	const char *end = r->now.state == WATCH_COMPLETED ? "the job has completed"
+			  : r->now.state == WATCH_CRASHED ? "the job has crashed"
+							  : NULL;
+
+	if (end && m != MATTER_CRASHED && m != MATTER_COMPLETED)
+		snprintf(ret, size, "%s", end);
+	else if (words[m])
+		snprintf(ret, size, "%s", words[m]);
+	else if (r->now.state == WATCH_HUNG)
+		snprintf(ret, size, "it is taken for a hang now");
+	else if (r->now.state == WATCH_HEALTHY)
+		goes_on(r, m, ret, size);
+	else
+		snprintf(ret, size, "it is %s now", watch_state_name(r->now.state));
 }
 
 static void ends(struct watcher *r, enum watch_matter m)
 {
 	json_t *detail = detail_of(r, m);
 	struct error e = { "" };
+	char why[160];
+
+	why_over(r, m, why, sizeof(why));
 
 	/* a suspicion that came true is not over */
 	if (!(m == MATTER_SUSPECT && r->now.state != WATCH_HEALTHY))
-		print_change(r, m, false, r->now.summary, detail);
+		print_change(r, m, false, why, detail);
 	json_decref(detail);
 	if (r->alerts)
-		alert_clear(r->alerts, watch_matter_key(m), r->now.summary, watch_wall(r), &e);
+		alert_clear(r->alerts, watch_matter_key(m), why, watch_wall(r), &e);
 	if (e.text[0])
 		r->o->say("watch: an alert is not on disk: %s", e.text);
 	r->raised[m] = false;
@@ -174,6 +275,8 @@ bool watch_report(struct watcher *r)
 
 	watch_evidence_look(r);
 	for (unsigned m = 0; m < MATTERS; m++) {
+		if (r->now.matters[m].raised && r->now.quiet_ms >= 0)
+			r->quiet_since_ms[m] = r->now_ms - r->now.quiet_ms;
 		if (r->now.matters[m].raised == r->raised[m])
 			continue;
 		if (r->now.matters[m].raised && waits(r, m))

@@ -97,12 +97,18 @@ static void heard(struct sources *s, uint32_t row)
 	watch_saw(s->w, &seen);
 }
 
-static void silent(struct sources *s, uint32_t row, const char *why)
+static void silent_of(struct sources *s, uint32_t row, const char *why, int number)
 {
 	struct watch_seen seen = watch_seen_of(SIGHT_SILENT, row, s->now_ms);
 
 	seen.text = why;
+	seen.value = number;
 	watch_saw(s->w, &seen);
+}
+
+static void silent(struct sources *s, uint32_t row, const char *why)
+{
+	silent_of(s, row, why, 0);
 }
 
 /* --- logs --- */
@@ -499,7 +505,7 @@ static void look_at_folder(struct sources *s, struct source *v)
 					      : folder_look_at_dumps(s, v, &e);
 
 	if (r)
-		silent(s, v->row, e.text);
+		silent_of(s, v->row, e.text, r < 0 ? -r : 0);
 	else
 		heard(s, v->row);
 }
