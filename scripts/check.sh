@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.." || exit 1
 
 logs=build-check-logs
 # some tests mostly wait
-export MESON_TESTTHREADS=${MESON_TESTTHREADS:-$(($(nproc) + 2))}
+export MESON_TESTTHREADS=${MESON_TESTTHREADS:-$(($(nproc) + 1))}
 results=${CHECK_RESULTS:-$logs/results}
 python=$(scripts/python.sh)
 passed=0 failed=0

@@ -260,7 +260,7 @@ static void a_node_that_is_started_anew_is_one(void **state)
 	assert_int_equal(v[2].r, 0);
 	has(&v[2], "1\tcame\tagain\t");
 	lacks(&v[2], "misfit");
-	assert_true(v[3].took_ms < 2000);
+	assert_true(v[3].took_ms < 3000); /* after which a number held twice is settled */
 	free_all(v, 4);
 }
 
