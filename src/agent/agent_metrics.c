@@ -6,22 +6,11 @@
  * shows at most AGENT_PHASES phases, so that no job makes a page grow.
  */
 #include "agent/agent_inside.h"
+#include "base/exposition.h"
 
 #include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-static void text_copy(char *to, size_t size, const char *s)
-{
-	size_t n = 0;
-
-	for (; *s && n + 1 < size; s++)
-		to[n++] = (unsigned char)*s < 0x20 || *s == '"' || *s == '\\' || *s == 0x7f ||
-				  (unsigned char)*s >= 0x80
-			      ? '_'
-			      : *s;
-	to[n] = '\0';
-}
 
 static void phases_note(struct shown *s, const struct step *step, const struct intern *names)
 {
@@ -29,7 +18,7 @@ static void phases_note(struct shown *s, const struct step *step, const struct i
 	for (uint32_t i = 0; i < step->n_phases && s->n_phases < AGENT_PHASES; i++) {
 		struct shown_phase *p = &s->phases[s->n_phases++];
 
-		text_copy(p->name, sizeof(p->name), intern_get(names, step->phases[i].name));
+		exposition_label(p->name, sizeof(p->name), intern_get(names, step->phases[i].name));
 		p->ns = step->phases[i].total_ns;
 	}
 }
@@ -50,34 +39,17 @@ void metrics_note(struct followed *f, const struct step *step, const struct inte
 		if (step->kernels[i].sum_ns <= s->longest_ns)
 			continue;
 		s->longest_ns = step->kernels[i].sum_ns;
-		text_copy(s->longest, sizeof(s->longest), intern_get(names, step->kernels[i].name));
+		exposition_label(s->longest, sizeof(s->longest),
+				 intern_get(names, step->kernels[i].name));
 	}
 	for (uint32_t i = 0; i < step->n_phases && !step->n_kernels; i++) {
 		if (step->phases[i].total_ns <= s->longest_ns)
 			continue;
 		s->longest_ns = step->phases[i].total_ns;
-		text_copy(s->longest, sizeof(s->longest), intern_get(names, step->phases[i].name));
+		exposition_label(s->longest, sizeof(s->longest),
+				 intern_get(names, step->phases[i].name));
 	}
 	phases_note(s, step, names);
-}
-
-static void put(struct buf *out, const char *format, ...) PRINTF_LIKE(2, 3);
-static void put(struct buf *out, const char *format, ...)
-{
-	char line[1024];
-	va_list ap;
-	int n;
-
-	va_start(ap, format);
-	n = vsnprintf(line, sizeof(line), format, ap);
-	va_end(ap);
-	if (n > 0)
-		buf_put(out, line, MIN((size_t)n, sizeof(line) - 1));
-}
-
-static void head(struct buf *out, const char *name, const char *type, const char *help)
-{
-	put(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
 /* job="..",rank="N" of a ring, into text. */
@@ -86,7 +58,7 @@ static const char *labels(const struct followed *f, char text[128])
 	const struct ring_header *h = &f->live->ring->h;
 	char job[72];
 
-	text_copy(job, sizeof(job), h->job);
+	exposition_label(job, sizeof(job), h->job);
 	snprintf(text, 128, "job=\"%s\",rank=\"%d\"", job, h->rank);
 	return text;
 }
@@ -116,7 +88,7 @@ static void ranks_put(const struct agent *a, struct buf *out)
 	char text[128];
 
 	for (size_t g = 0; g < ARRAY_SIZE(gauges); g++) {
-		head(out, gauges[g].name, "gauge", gauges[g].help);
+		exposition_head(out, gauges[g].name, "gauge", gauges[g].help);
 		for (size_t i = 0; i < a->rings.n; i++) {
 			const struct followed *f = &a->rings.v[i];
 			int64_t ns;
@@ -124,41 +96,44 @@ static void ranks_put(const struct agent *a, struct buf *out)
 			if (!f->live || !f->shown.steps)
 				continue;
 			memcpy(&ns, (const char *)&f->shown + gauges[g].at, sizeof(ns));
-			put(out, "%s{%s} %.9g\n", gauges[g].name, labels(f, text), seconds(ns));
+			buf_printf(out, "%s{%s} %.9g\n", gauges[g].name, labels(f, text),
+				   seconds(ns));
 		}
 	}
-	head(out, "lockstep_step", "gauge", "Number of the last step.");
+	exposition_head(out, "lockstep_step", "gauge", "Number of the last step.");
 	for (size_t i = 0; i < a->rings.n; i++)
 		if (a->rings.v[i].live && a->rings.v[i].shown.steps)
-			put(out, "lockstep_step{%s} %" PRIu64 "\n", labels(&a->rings.v[i], text),
-			    a->rings.v[i].shown.step);
-	head(out, "lockstep_steps_total", "counter", "Steps that were recorded.");
+			buf_printf(out, "lockstep_step{%s} %" PRIu64 "\n",
+				   labels(&a->rings.v[i], text), a->rings.v[i].shown.step);
+	exposition_head(out, "lockstep_steps_total", "counter", "Steps that were recorded.");
 	for (size_t i = 0; i < a->rings.n; i++)
 		if (a->rings.v[i].live)
-			put(out, "lockstep_steps_total{%s} %" PRIu64 "\n",
-			    labels(&a->rings.v[i], text), a->rings.v[i].shown.steps);
+			buf_printf(out, "lockstep_steps_total{%s} %" PRIu64 "\n",
+				   labels(&a->rings.v[i], text), a->rings.v[i].shown.steps);
 }
 
 static void phases_put(const struct agent *a, struct buf *out)
 {
 	char text[128];
 
-	head(out, "lockstep_phase_seconds", "gauge", "Time in a phase of the last step.");
+	exposition_head(out, "lockstep_phase_seconds", "gauge",
+			"Time in a phase of the last step.");
 	for (size_t i = 0; i < a->rings.n; i++) {
 		const struct followed *f = &a->rings.v[i];
 
 		for (unsigned p = 0; f->live && p < f->shown.n_phases; p++)
-			put(out, "lockstep_phase_seconds{%s,phase=\"%s\"} %.9g\n", labels(f, text),
-			    f->shown.phases[p].name, seconds(f->shown.phases[p].ns));
+			buf_printf(out, "lockstep_phase_seconds{%s,phase=\"%s\"} %.9g\n",
+				   labels(f, text), f->shown.phases[p].name,
+				   seconds(f->shown.phases[p].ns));
 	}
-	head(out, "lockstep_longest_seconds", "gauge",
-	     "The operator (or phase) with most time in the last step.");
+	exposition_head(out, "lockstep_longest_seconds", "gauge",
+			"The operator (or phase) with most time in the last step.");
 	for (size_t i = 0; i < a->rings.n; i++) {
 		const struct followed *f = &a->rings.v[i];
 
 		if (f->live && f->shown.longest_ns)
-			put(out, "lockstep_longest_seconds{%s,operator=\"%s\"} %.9g\n",
-			    labels(f, text), f->shown.longest, seconds(f->shown.longest_ns));
+			buf_printf(out, "lockstep_longest_seconds{%s,operator=\"%s\"} %.9g\n",
+				   labels(f, text), f->shown.longest, seconds(f->shown.longest_ns));
 	}
 }
 
@@ -184,33 +159,34 @@ static void losses_put(const struct agent *a, struct buf *out)
 {
 	char text[128];
 
-	head(out, "lockstep_lost_total", "counter", "What was not recorded, by reason.");
+	exposition_head(out, "lockstep_lost_total", "counter", "What was not recorded, by reason.");
 	for (size_t i = 0; i < a->rings.n; i++) {
 		const struct followed *f = &a->rings.v[i];
 
 		if (!f->live)
 			continue;
 		labels(f, text);
-		put(out, "lockstep_lost_total{%s,reason=\"overtaken\"} %" PRIu64 "\n", text,
-		    f->live->ring->overtaken);
-		put(out, "lockstep_lost_total{%s,reason=\"strange\"} %" PRIu64 "\n", text,
-		    f->live->strange + fold_stream_skipped(f->live->fold));
+		buf_printf(out, "lockstep_lost_total{%s,reason=\"overtaken\"} %" PRIu64 "\n", text,
+			   f->live->ring->overtaken);
+		buf_printf(out, "lockstep_lost_total{%s,reason=\"strange\"} %" PRIu64 "\n", text,
+			   f->live->strange + fold_stream_skipped(f->live->fold));
 		for (size_t k = 0; k < ARRAY_SIZE(losses); k++)
 			if (f->live->ring->h.counters[losses[k].counter])
-				put(out, "lockstep_lost_total{%s,reason=\"%s\"} %" PRIu64 "\n",
-				    text, losses[k].reason,
-				    f->live->ring->h.counters[losses[k].counter]);
+				buf_printf(out,
+					   "lockstep_lost_total{%s,reason=\"%s\"} %" PRIu64 "\n",
+					   text, losses[k].reason,
+					   f->live->ring->h.counters[losses[k].counter]);
 	}
-	head(out, "lockstep_tracer_on", "gauge", "1: the tracer of the rank is on.");
+	exposition_head(out, "lockstep_tracer_on", "gauge", "1: the tracer of the rank is on.");
 	for (size_t i = 0; i < a->rings.n; i++) {
 		const struct followed *f = &a->rings.v[i];
 		char why[161];
 
 		if (!f->live)
 			continue;
-		text_copy(why, sizeof(why), f->live->ring->h.off_text);
-		put(out, "lockstep_tracer_on{%s,why=\"%s\"} %d\n", labels(f, text), why,
-		    f->live->ring->h.state == RING_ON);
+		exposition_label(why, sizeof(why), f->live->ring->h.off_text);
+		buf_printf(out, "lockstep_tracer_on{%s,why=\"%s\"} %d\n", labels(f, text), why,
+			   f->live->ring->h.state == RING_ON);
 	}
 }
 
@@ -238,16 +214,19 @@ void metrics_put(const struct agent *a, struct buf *out)
 	ranks_put(a, out);
 	phases_put(a, out);
 	losses_put(a, out);
-	head(out, "lockstep_agent_cpu_seconds_total", "counter", "CPU time of the agent.");
-	put(out, "lockstep_agent_cpu_seconds_total %.6f\n",
-	    (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-		(double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6);
-	head(out, "lockstep_agent_memory_bytes", "gauge", "Resident memory of the agent.");
-	put(out, "lockstep_agent_memory_bytes %" PRIu64 "\n", own_memory());
-	head(out, "lockstep_agent_rings", "gauge", "Rings that are followed.");
-	put(out, "lockstep_agent_rings %zu\n", a->rings.n);
-	head(out, "lockstep_agent_trouble_total", "counter", "What was left alone, by reason.");
+	exposition_head(out, "lockstep_agent_cpu_seconds_total", "counter",
+			"CPU time of the agent.");
+	buf_printf(out, "lockstep_agent_cpu_seconds_total %.6f\n",
+		   (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+		       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6);
+	exposition_head(out, "lockstep_agent_memory_bytes", "gauge",
+			"Resident memory of the agent.");
+	buf_printf(out, "lockstep_agent_memory_bytes %" PRIu64 "\n", own_memory());
+	exposition_head(out, "lockstep_agent_rings", "gauge", "Rings that are followed.");
+	buf_printf(out, "lockstep_agent_rings %zu\n", a->rings.n);
+	exposition_head(out, "lockstep_agent_trouble_total", "counter",
+			"What was left alone, by reason.");
 	for (size_t i = 0; i < TROUBLES; i++)
-		put(out, "lockstep_agent_trouble_total{reason=\"%s\"} %" PRIu64 "\n", troubles[i],
-		    a->trouble[i]);
+		buf_printf(out, "lockstep_agent_trouble_total{reason=\"%s\"} %" PRIu64 "\n",
+			   troubles[i], a->trouble[i]);
 }

@@ -3,6 +3,7 @@
 #include "base/buf.h"
 
 #include <endian.h>
+#include <stdio.h>
 
 void buf_put(struct buf *b, const void *p, size_t len)
 {
@@ -15,6 +16,23 @@ void buf_put(struct buf *b, const void *p, size_t len)
 void buf_widen(struct buf *b, size_t more)
 {
 	b->data = vec_reserve(b->data, &b->cap, b->len + more, 1);
+}
+
+void buf_printf(struct buf *b, const char *format, ...)
+{
+	va_list ap, again;
+	int n;
+
+	va_start(ap, format);
+	va_copy(again, ap);
+	n = vsnprintf(NULL, 0, format, ap);
+	va_end(ap);
+	if (n > 0) {
+		buf_widen(b, (size_t)n + 1);
+		vsnprintf((char *)b->data + b->len, (size_t)n + 1, format, again);
+		b->len += (size_t)n;
+	}
+	va_end(again);
 }
 
 /* Up to 8 bytes are made at once, without a branch for their number: groups of seven bits are moved

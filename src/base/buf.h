@@ -14,6 +14,7 @@ struct buf {
 
 void buf_put(struct buf *b, const void *p, size_t len);
 void buf_widen(struct buf *b, size_t more); /* room for so many bytes */
+void buf_printf(struct buf *b, const char *format, ...) PRINTF_LIKE(2, 3); /* without a NUL */
 void buf_put_varint_long(struct buf *b, uint64_t v);
 static inline void buf_put_varint(struct buf *b, uint64_t v) /* LEB128, at most 10 bytes */
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* collect_node.c - what the node tells: port counters, the kernel's log, what ranks print. */
 #include "job/collect_probes.h"
+#include "job/small_files.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/klog.h>
@@ -34,31 +34,10 @@ static void print_now(int fd, const char *what, const char *host)
 
 /* --- counters --- */
 
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* The names in a folder, sorted, so that two readings of a node are alike. */
-static size_t names_in(const char *path, char *names[LINKS_MAX])
-{
-	DIR *dir = opendir(path);
-	struct dirent *e;
-	size_t n = 0;
-
-	while (dir && n < LINKS_MAX && (e = readdir(dir)))
-		if (e->d_name[0] != '.')
-			names[n++] = xstrdup(e->d_name);
-	if (dir)
-		closedir(dir);
-	qsort(names, n, sizeof(*names), by_name);
-	return n;
-}
-
 static void print_files(int fd, const char *folder, const char *title)
 {
 	char *names[LINKS_MAX];
-	size_t n = names_in(folder, names);
+	size_t n = names_in(folder, names, LINKS_MAX);
 
 	for (size_t i = 0; i < n; i++) {
 		_cleanup_free_ char *path = xasprintf("%s/%s", folder, names[i]);
@@ -83,11 +62,11 @@ static void print_counters(int fd, const char *sys)
 	static const char *const states[] = { "state", "phys_state", "rate" };
 	_cleanup_free_ char *root = xasprintf("%s/class/infiniband", sys);
 	char *devices[LINKS_MAX], *ports[LINKS_MAX];
-	size_t n = names_in(root, devices);
+	size_t n = names_in(root, devices, LINKS_MAX);
 
 	for (size_t i = 0; i < n; i++) {
 		_cleanup_free_ char *at = xasprintf("%s/%s/ports", root, devices[i]);
-		size_t n_ports = names_in(at, ports);
+		size_t n_ports = names_in(at, ports, LINKS_MAX);
 
 		for (size_t k = 0; k < n_ports; k++) {
 			_cleanup_free_ char *title = xasprintf("%s/%s", devices[i], ports[k]);

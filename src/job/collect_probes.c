@@ -6,6 +6,7 @@
  * (command line and environment) is in a probe of its own.
  */
 #include "job/collect_probes.h"
+#include "job/small_files.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -13,7 +14,6 @@
 #include <limits.h>
 #include <stdio.h>
 #include <strings.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <jansson.h>
@@ -23,61 +23,11 @@
 #define THREADS_MAX    8192u
 #define SOCKETS_MAX    65536u
 
-/* --- small files --- */
-
-/* The text of a file of /proc or /sys, without its last line end; NULL and errno. */
-static char *file_text(const char *path, size_t max, size_t *ret_len)
-{
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	char *text;
-	size_t len = 0;
-
-	if (fd < 0)
-		return NULL;
-	text = xmalloc(max + 1);
-	while (len < max) {
-		ssize_t n = read(fd, text + len, max - len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0) {
-			free(text);
-			return NULL;
-		}
-		if (!n)
-			break;
-		len += (size_t)n;
-	}
-	if (ret_len)
-		*ret_len = len;
-	while (len && text[len - 1] == '\n')
-		len--;
-	text[len] = 0;
-	return text;
-}
-
 static char *proc_text(const struct collect_rank *r, const char *name, size_t max, size_t *ret_len)
 {
 	_cleanup_free_ char *path = xasprintf("%s/%d/%s", r->proc, (int)r->p->pid, name);
 
 	return file_text(path, max, ret_len);
-}
-
-/* Bytes that are no UTF-8 become question marks, so that the text is a JSON string. */
-static json_t *text_json(const char *s)
-{
-	json_t *j = s ? json_string(s) : json_null();
-	char *copy;
-
-	if (j)
-		return j;
-	copy = xstrdup(s);
-	for (char *p = copy; *p; p++)
-		if ((unsigned char)*p >= 0x80)
-			*p = '?';
-	j = json_string(copy);
-	free(copy);
-	return j;
 }
 
 static void put_text(json_t *to, const char *key, char *text)

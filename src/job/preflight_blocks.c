@@ -107,15 +107,15 @@ int facts_of_blocks(const struct preflight_plan *p, json_t **ret, struct error *
 	if (p->n_blocks)
 		r = read_counts(p, options, &c, &bad);
 	if (r < 0)
-		json_object_set_new(facts, "bad", fact_string(bad.text));
+		json_object_set_new(facts, "bad", text_json(bad.text));
 	if (r >= 0 && p->n_blocks) {
 		put_digest(facts, &c);
 		json_object_set_new(facts, "runs", runs_json(p, &c));
 		json_object_set_new(facts, "ranks", json_integer((json_int_t)c.ranks.n));
-		json_object_set_new(facts, "unit", fact_string(c.unit));
+		json_object_set_new(facts, "unit", text_json(c.unit));
 		json_object_set_new(facts, "packed", json_boolean(c.packed));
 		for (size_t i = 0; i < c.remarks.n && i < 16; i++)
-			json_array_append_new(remarks, fact_string(c.remarks.v[i]));
+			json_array_append_new(remarks, text_json(c.remarks.v[i]));
 	}
 	json_object_set_new(facts, "remarks", remarks);
 	block_counts_done(&c);

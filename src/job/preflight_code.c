@@ -133,7 +133,7 @@ static int put_tree(const char *tree, json_t *items, struct error *reterr)
 				 "installed, no commit, or a tree of another user?)",
 				 tree);
 	commit[strcspn(commit, "\n")] = 0;
-	json_object_set_new(items, "commit", fact_string(commit));
+	json_object_set_new(items, "commit", text_json(commit));
 	free(commit);
 	status = git_status(tree, &len, reterr);
 	if (!status)

@@ -6,34 +6,17 @@
 #include "job/preflight_fabric.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <sys/timex.h>
 #include <unistd.h>
 
 #define NAMES_MOST 256u
 
-/* The names in a folder of /sys, sorted, so that readings of two nodes are alike. */
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static size_t names_in(const char *path, char *names[NAMES_MOST])
+static size_t system_names(const char *path, char *names[NAMES_MOST])
 {
 	_cleanup_free_ char *full = xasprintf("%s%s", preflight_root(), path);
-	DIR *dir = opendir(full);
-	struct dirent *e;
-	size_t n = 0;
 
-	while (dir && n < NAMES_MOST && (e = readdir(dir)))
-		if (e->d_name[0] != '.')
-			names[n++] = xstrdup(e->d_name);
-	if (dir)
-		closedir(dir);
-	qsort(names, n, sizeof(*names), by_name);
-	return n;
+	return names_in(full, names, NAMES_MOST);
 }
 
 static bool is_there(const char *path)
@@ -73,8 +56,8 @@ static void put_interface(const char *name, json_t *facts)
 	bool up = state && (!strcmp(state, "up") || !strcmp(state, "unknown"));
 	json_t *j = json_object();
 
-	json_object_set_new(j, "name", fact_string(name));
-	json_object_set_new(j, "state", fact_string(state ? state : "?"));
+	json_object_set_new(j, "name", text_json(name));
+	json_object_set_new(j, "state", text_json(state ? state : "?"));
 	json_object_set_new(j, "hardware", json_boolean(is_hardware(folder)));
 	if (mtu)
 		json_object_set_new(j, "mtu", json_integer(strtol(mtu, NULL, 10)));
@@ -84,7 +67,7 @@ static void put_interface(const char *name, json_t *facts)
 	if (!up || !is_hardware(folder))
 		return;
 	if (mtu)
-		json_object_set_new(facts_group(facts, "mtu"), name, fact_string(mtu));
+		json_object_set_new(facts_group(facts, "mtu"), name, text_json(mtu));
 	if (speed && strtol(speed, NULL, 10) > 0)
 		json_object_set_new(facts_group(facts, "speed"), name,
 				    json_sprintf("%.20s Mbit/s", speed));
@@ -108,11 +91,11 @@ static void put_port(const char *device, const char *port, json_t *facts)
 	_cleanup_free_ char *name = xasprintf("%s/%s", device, port);
 	json_t *j = json_object();
 
-	json_object_set_new(j, "port", fact_string(name));
-	json_object_set_new(j, "state", fact_string(behind_colon(state)));
-	json_object_set_new(j, "physical", fact_string(behind_colon(physical)));
-	json_object_set_new(j, "rate", fact_string(rate ? rate : "?"));
-	json_object_set_new(j, "layer", fact_string(layer ? layer : "?"));
+	json_object_set_new(j, "port", text_json(name));
+	json_object_set_new(j, "state", text_json(behind_colon(state)));
+	json_object_set_new(j, "physical", text_json(behind_colon(physical)));
+	json_object_set_new(j, "rate", text_json(rate ? rate : "?"));
+	json_object_set_new(j, "layer", text_json(layer ? layer : "?"));
 	json_array_append_new(json_object_get(facts, "rdma"), j);
 	json_object_set_new(facts_group(facts, "rdma"), name,
 			    json_sprintf("%.40s, %.60s", behind_colon(state), rate ? rate : "?"));
@@ -121,16 +104,16 @@ static void put_port(const char *device, const char *port, json_t *facts)
 static void put_links(json_t *facts)
 {
 	char *names[NAMES_MOST], *ports[NAMES_MOST];
-	size_t n = names_in("/sys/class/net", names);
+	size_t n = system_names("/sys/class/net", names);
 
 	for (size_t i = 0; i < n; i++) {
 		put_interface(names[i], facts);
 		free(names[i]);
 	}
-	n = names_in("/sys/class/infiniband", names);
+	n = system_names("/sys/class/infiniband", names);
 	for (size_t i = 0; i < n; i++) {
 		_cleanup_free_ char *at = xasprintf("/sys/class/infiniband/%s/ports", names[i]);
-		size_t n_ports = names_in(at, ports);
+		size_t n_ports = system_names(at, ports);
 
 		for (size_t k = 0; k < n_ports; k++) {
 			put_port(names[i], ports[k], facts);

@@ -149,7 +149,7 @@ static void put_each(const struct files *f, json_t *items, json_t *times)
 		    xasprintf("changed at %" PRId64 ".%09" PRId64, x->mtime_ns / 1000000000,
 			      x->mtime_ns % 1000000000);
 
-		json_object_set_new(items, x->path, fact_string(value));
+		json_object_set_new(items, x->path, text_json(value));
 		if (times && x->mtime_ns >= 0)
 			json_object_set_new(times, x->path, json_string(when));
 	}

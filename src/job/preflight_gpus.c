@@ -83,7 +83,7 @@ static void put_models(json_t *facts, const json_t *gpus)
 	json_object_foreach(models, key, v)
 	{
 		(void)v;
-		json_object_set_new(items, "model", fact_string(key));
+		json_object_set_new(items, "model", text_json(key));
 	}
 	json_object_set_new(facts, "models", json_integer((json_int_t)json_object_size(models)));
 	json_decref(models);
@@ -101,7 +101,7 @@ static void name_processes(json_t *gpus)
 		_cleanup_free_ char *name = fact_text(p, "name") ? NULL : system_text(path, 64);
 
 		if (name)
-			json_object_set_new(p, "name", fact_string(name));
+			json_object_set_new(p, "name", text_json(name));
 	}
 }
 

@@ -9,6 +9,7 @@
  */
 #pragma once
 #include "job/preflight.h"
+#include "job/small_files.h"
 
 /* --- on each node --- */
 
@@ -46,14 +47,8 @@ json_t *told_value(const char *name, const char *value);
 /* What a command prints, at most max bytes; NULL: it is not there or failed (reterr). It dies with
    the probe. */
 char *command_text(char *const argv[], size_t max, struct error *reterr);
-/* A whole file of at most max bytes, not below preflight_root(); NULL and errno (EFBIG). */
-char *file_whole(const char *path, size_t max, size_t *ret_len);
-
 /* The text of a small file below preflight_root() without its last line end; NULL and errno. */
 char *system_text(const char *path, size_t max);
-/* Bytes that are no UTF-8 become question marks. */
-json_t *fact_string(const char *s);
-
 bool check_is_known(enum invariant i, const char *name, size_t len);
 
 /* --- at the judge --- */

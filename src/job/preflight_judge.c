@@ -115,9 +115,9 @@ static json_t *put(json_t *list, enum invariant i, const char *name, enum check_
 	json_object_set_new(c, "invariant", json_string(invariant_name(i)));
 	json_object_set_new(c, "name", json_string(name));
 	json_object_set_new(c, "state", json_string(check_state_name(state)));
-	json_object_set_new(c, "measured", fact_string(measured));
-	json_object_set_new(c, "limit", limit ? fact_string(limit) : json_null());
-	json_object_set_new(c, "remedy", remedy && state ? fact_string(remedy) : json_null());
+	json_object_set_new(c, "measured", text_json(measured));
+	json_object_set_new(c, "limit", limit ? text_json(limit) : json_null());
+	json_object_set_new(c, "remedy", remedy && state ? text_json(remedy) : json_null());
 	json_object_set_new(c, "hosts", json_array());
 	json_object_set_new(c, "ranks", json_array());
 	free(measured);
@@ -173,7 +173,7 @@ void check_host(json_t *check, const struct preflight_node *node)
 {
 	json_t *ranks = json_object_get(check, "ranks");
 
-	add_once(json_object_get(check, "hosts"), fact_string(node->host));
+	add_once(json_object_get(check, "hosts"), text_json(node->host));
 	for (int64_t r = 0; node->first_rank >= 0 && r < node->ranks && r < 64; r++)
 		add_once(ranks, json_integer(node->first_rank + r));
 }
@@ -184,7 +184,7 @@ void check_rank(struct judging *j, json_t *check, int64_t rank)
 
 	add_once(json_object_get(check, "ranks"), json_integer(rank));
 	if (node)
-		add_once(json_object_get(check, "hosts"), fact_string(node->host));
+		add_once(json_object_get(check, "hosts"), text_json(node->host));
 }
 
 const struct preflight_node *node_of_rank(const struct judging *j, int64_t rank)

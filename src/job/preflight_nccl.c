@@ -65,7 +65,7 @@ static void put(json_t *list, bool hard, char *text)
 {
 	json_t *j = json_object();
 
-	json_object_set_new(j, "text", fact_string(text));
+	json_object_set_new(j, "text", text_json(text));
 	json_object_set_new(j, "hard", json_boolean(hard));
 	json_array_append_new(list, j);
 	free(text);

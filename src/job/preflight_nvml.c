@@ -112,16 +112,16 @@ static json_t *gpu_json(unsigned i)
 
 	json_object_set_new(g, "index", json_integer(i));
 	if (r) {
-		json_object_set_new(g, "trouble", fact_string(error_string(r)));
+		json_object_set_new(g, "trouble", text_json(error_string(r)));
 		return g;
 	}
 	if (name_get(d, text, sizeof(text)) == 0)
-		json_object_set_new(g, "model", fact_string(text));
+		json_object_set_new(g, "model", text_json(text));
 	if (uuid_get(d, text, sizeof(text)) == 0)
-		json_object_set_new(g, "uuid", fact_string(text));
+		json_object_set_new(g, "uuid", text_json(text));
 	r = memory_get(d, &m);
 	if (r) {
-		json_object_set_new(g, "trouble", fact_string(error_string(r)));
+		json_object_set_new(g, "trouble", text_json(error_string(r)));
 	} else {
 		json_object_set_new(g, "memory_mib", json_integer((json_int_t)(m.total / MIB)));
 		json_object_set_new(g, "used_mib", json_integer((json_int_t)(m.used / MIB)));

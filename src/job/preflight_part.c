@@ -119,7 +119,7 @@ static json_t *settled(struct probe *p, const struct probe_row *row)
 	if (p->state == PROBE_LATE || p->state == PROBE_ABANDONED)
 		json_object_set_new(j, "hangs", json_true());
 	if (p->why[0])
-		json_object_set_new(j, "why", fact_string(p->why));
+		json_object_set_new(j, "why", text_json(p->why));
 	if (facts)
 		json_object_set_new(j, "facts", facts);
 	return j;
@@ -187,7 +187,7 @@ json_t *preflight_part(const struct preflight_plan *p)
 
 	gethostname(host, sizeof(host) - 1);
 	json_object_set_new(part, "lockstep_preflight", json_integer(1));
-	json_object_set_new(part, "host", fact_string(host));
+	json_object_set_new(part, "host", text_json(host));
 	json_object_set_new(part, "lockstep", json_string(LOCKSTEP_VERSION));
 	if (p->world_size >= 0)
 		json_object_set_new(part, "world_size", json_integer(p->world_size));
@@ -199,7 +199,7 @@ json_t *preflight_part(const struct preflight_plan *p)
 	if (folder)
 		run_probes(p, folder, list);
 	else
-		json_object_set_new(part, "error", fact_string(error.text));
+		json_object_set_new(part, "error", text_json(error.text));
 	if (folder)
 		rmdir(folder);
 	free(folder);

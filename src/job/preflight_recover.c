@@ -75,7 +75,7 @@ static void put_setting(json_t *facts, enum setting s, const char *value, int64_
 	plain = xstrdup(value + strspn(value, "\"'"));
 	plain[strcspn(plain, "\"' #,")] = 0;
 	if (s == SAVE_HOW || s == SAVES_ON) {
-		json_object_set_new(facts, key, fact_string(plain));
+		json_object_set_new(facts, key, text_json(plain));
 	} else {
 		v = strtod(plain, &end);
 		if (end == plain || !(v >= 0 && v < 1e12))
@@ -87,7 +87,7 @@ static void put_setting(json_t *facts, enum setting s, const char *value, int64_
 		else
 			json_object_set_new(facts, key, json_integer((json_int_t)v * times));
 	}
-	json_object_set_new(facts, from_key, fact_string(from));
+	json_object_set_new(facts, from_key, text_json(from));
 }
 
 static void take_items(json_t *facts, json_t *items)

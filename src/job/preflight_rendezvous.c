@@ -102,14 +102,14 @@ static void look_at(const struct addrinfo *a, unsigned limit_ms, json_t *j)
 	inet_ntop(a->ai_family, raw, text, sizeof(text));
 	json_object_set_new(j, "address", json_string(text));
 	if (!is_ours(a)) {
-		json_object_set_new(j, "answer", fact_string(knock(a, limit_ms)));
+		json_object_set_new(j, "answer", text_json(knock(a, limit_ms)));
 		return;
 	}
 	json_object_set_new(j, "local", json_true());
 	r = try_listen(a);
 	json_object_set_new(j, "free", json_boolean(r == 0));
 	if (r < 0)
-		json_object_set_new(j, "why", fact_string(strerror(-r)));
+		json_object_set_new(j, "why", text_json(strerror(-r)));
 }
 
 json_t *rendezvous_facts(const char *place, unsigned limit_ms)
@@ -127,14 +127,14 @@ json_t *rendezvous_facts(const char *place, unsigned limit_ms)
 	if (!place)
 		return NULL;
 	j = json_object();
-	json_object_set_new(j, "place", fact_string(place));
+	json_object_set_new(j, "place", text_json(place));
 	if (!split_place(place, host, port)) {
 		json_object_set_new(j, "why", json_string("it is no HOST:PORT"));
 		return j;
 	}
 	r = getaddrinfo(host, port, &hints, &found);
 	if (r)
-		json_object_set_new(j, "why", fact_string(gai_strerror(r)));
+		json_object_set_new(j, "why", text_json(gai_strerror(r)));
 	else
 		look_at(found, MAX(limit_ms / 2, 100u), j); /* before the probe's own deadline */
 	if (found)

@@ -241,15 +241,15 @@ static json_t *difference_json(const struct compared *c, const struct difference
 {
 	json_t *j = json_object(), *values = json_array();
 
-	json_object_set_new(j, "item", fact_string(d->key));
+	json_object_set_new(j, "item", text_json(d->key));
 	json_object_set_new(j, "tie", json_boolean(d->tie));
 	for (size_t i = 0; i < d->sides.n && i < ODD_KEPT; i++) {
 		const struct side *s = &d->sides.v[i];
 		json_t *v = json_object(), *hosts = json_array();
 
 		for (size_t k = 0; k < s->nodes.n && k < ODD_KEPT; k++)
-			json_array_append_new(hosts, fact_string(c->j->nodes[s->nodes.v[k]].host));
-		json_object_set_new(v, "value", s->value ? fact_string(s->value) : json_null());
+			json_array_append_new(hosts, text_json(c->j->nodes[s->nodes.v[k]].host));
+		json_object_set_new(v, "value", s->value ? text_json(s->value) : json_null());
 		json_object_set_new(v, "nodes", json_integer((json_int_t)s->nodes.n));
 		json_object_set_new(v, "hosts", hosts);
 		json_array_append_new(values, v);

@@ -22,7 +22,7 @@ json_t *gpu_process(int64_t pid, const char *name, int64_t used_mib)
 
 	json_object_set_new(p, "pid", json_integer(pid));
 	if (name)
-		json_object_set_new(p, "name", fact_string(name));
+		json_object_set_new(p, "name", text_json(name));
 	if (used_mib >= 0)
 		json_object_set_new(p, "used_mib", json_integer(used_mib));
 	return p;
@@ -84,7 +84,7 @@ static void take_cell(json_t *g, const struct column *c, const char *cell)
 	if (!is_value(cell))
 		return;
 	if (c->kind == CELL_TEXT) {
-		json_object_set_new(g, c->key, fact_string(cell));
+		json_object_set_new(g, c->key, text_json(cell));
 	} else if (c->kind == CELL_YES) {
 		json_object_set_new(g, c->key,
 				    json_boolean(!strcasecmp(cell, "Enabled") ||
@@ -216,7 +216,7 @@ bool gpus_by_nvidia_smi(json_t *facts, json_t *gpus)
 		return false;
 	json_object_set_new(facts, "source", json_string("nvidia-smi"));
 	if (!text) {
-		json_object_set_new(facts, "trouble", fact_string(why.text));
+		json_object_set_new(facts, "trouble", text_json(why.text));
 		return true;
 	}
 	nvidia_smi_gpus(text, gpus);
@@ -263,9 +263,9 @@ static void take_card(json_t *gpus, const char *name, const json_t *card)
 		return;
 	for (size_t i = 0; i < ARRAY_SIZE(models); i++)
 		if (fact_text(card, models[i]) && !fact_text(g, "model"))
-			json_object_set_new(g, "model", fact_string(fact_text(card, models[i])));
+			json_object_set_new(g, "model", text_json(fact_text(card, models[i])));
 	if (fact_text(card, "Unique ID"))
-		json_object_set_new(g, "uuid", fact_string(fact_text(card, "Unique ID")));
+		json_object_set_new(g, "uuid", text_json(fact_text(card, "Unique ID")));
 	if ((v = rocm_number(card, "VRAM Total Memory (B)", INT64_C(1) << 20)) >= 0)
 		json_object_set_new(g, "memory_mib", json_integer(v));
 	if ((v = rocm_number(card, "VRAM Total Used Memory (B)", INT64_C(1) << 20)) >= 0)
@@ -302,7 +302,7 @@ bool gpus_by_rocm_smi(json_t *facts, json_t *gpus)
 		rocm_smi_gpus(json, strlen(json), gpus);
 	else
 		json_object_set_new(facts, "trouble",
-				    fact_string(text ? "rocm-smi: it printed no JSON" : why.text));
+				    text_json(text ? "rocm-smi: it printed no JSON" : why.text));
 	free(text);
 	return true;
 }
@@ -330,7 +330,7 @@ void kernel_xids(char *text, int64_t now_s, json_t *xids)
 		json_array_foreach(xids, i, v) if (fact_number(v, "xid", 0) == xid &&
 						   !strcmp(fact_text(v, "bus"), at + 11)) x = v;
 		if (!x) {
-			json_t *bus = fact_string(at + 11);
+			json_t *bus = text_json(at + 11);
 
 			if (!bus || json_array_size(xids) >= XIDS_MOST) {
 				json_decref(bus);

@@ -64,9 +64,9 @@ static void put_trial(const char *folder, json_t *facts)
 	json_object_set_new(facts, "write_ms", json_integer(now_ms() - begun));
 	if (r < 0)
 		json_object_set_new(facts, "why",
-				    fact_string(r == -EILSEQ
-						    ? "other bytes came back than were written"
-						    : strerror(-r)));
+				    text_json(r == -EILSEQ
+						  ? "other bytes came back than were written"
+						  : strerror(-r)));
 }
 
 /* --- which file system it is --- */
@@ -117,7 +117,7 @@ static void put_room(const char *folder, json_t *facts)
 	struct statvfs v;
 
 	if (system)
-		json_object_set_new(facts_group(facts, "storage"), folder, fact_string(system));
+		json_object_set_new(facts_group(facts, "storage"), folder, text_json(system));
 	if (statvfs(folder, &v) < 0)
 		return;
 	json_object_set_new(facts, "free_bytes",
@@ -139,7 +139,7 @@ static void put_newest(const char *folder, json_t *facts)
 	json_object_set_new(facts, "checkpoints", json_integer((json_int_t)c.v.n));
 	if (c.v.n) {
 		json_object_set_new(facts, "newest_bytes", json_integer(c.v.v[0].bytes));
-		json_object_set_new(facts, "newest", fact_string(c.v.v[0].path));
+		json_object_set_new(facts, "newest", text_json(c.v.v[0].path));
 	}
 	checkpoints_done(&c);
 }
@@ -227,9 +227,9 @@ int facts_of_storage(const struct preflight_plan *p, json_t **ret, struct error 
 	if (p->checkpoints) {
 		_cleanup_free_ char *folder = standing_folder(p->checkpoints);
 
-		json_object_set_new(facts, "folder", fact_string(p->checkpoints));
+		json_object_set_new(facts, "folder", text_json(p->checkpoints));
 		if (strcmp(folder, p->checkpoints))
-			json_object_set_new(facts, "made_in", fact_string(folder));
+			json_object_set_new(facts, "made_in", text_json(folder));
 		put_room(folder, facts);
 		if (!strcmp(folder, p->checkpoints)) /* what lies above it is another's */
 			put_newest(folder, facts);

@@ -9,7 +9,6 @@
 
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,69 +20,8 @@
 char *system_text(const char *path, size_t max)
 {
 	_cleanup_free_ char *full = xasprintf("%s%s", preflight_root(), path);
-	_cleanup_close_ int fd = open(full, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	char *text;
-	size_t len = 0;
-	ssize_t n;
 
-	if (fd < 0)
-		return NULL;
-	text = xmalloc(max + 1);
-	while (len < max && (n = read(fd, text + len, max - len)) != 0) {
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0) {
-			free(text);
-			return NULL;
-		}
-		len += (size_t)n;
-	}
-	while (len && text[len - 1] == '\n')
-		len--;
-	text[len] = 0;
-	return text;
-}
-
-json_t *fact_string(const char *s)
-{
-	json_t *j = json_string(s);
-	char *copy;
-
-	if (j)
-		return j;
-	copy = xstrdup(s);
-	for (char *p = copy; *p; p++)
-		if ((unsigned char)*p >= 0x80)
-			*p = '?';
-	j = json_string(copy);
-	free(copy);
-	return j;
-}
-
-char *file_whole(const char *path, size_t max, size_t *ret_len)
-{
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	struct stat st;
-	char *text;
-	size_t len = 0;
-	ssize_t n = 0;
-
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return NULL;
-	if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > max) {
-		errno = S_ISREG(st.st_mode) ? EFBIG : EINVAL;
-		return NULL;
-	}
-	text = xmalloc(max + 1);
-	while (len < max && (n = read(fd, text + len, max - len)) > 0)
-		len += (size_t)n;
-	if (n < 0) {
-		free(text);
-		return NULL;
-	}
-	text[len] = 0;
-	*ret_len = len;
-	return text;
+	return file_text(full, max, NULL);
 }
 
 void short_digest(const void *p, size_t len, char ret[17])
@@ -119,7 +57,7 @@ json_t *told_value(const char *name, const char *value)
 
 	if (!is_secret(name) && !(strstr(value, "://") && strchr(value, '@')) &&
 	    strlen(value) <= TOLD_MOST)
-		return fact_string(value);
+		return text_json(value);
 	short_digest(value, strlen(value), digest);
 	return json_sprintf("sha256 %s..", digest);
 }

@@ -120,7 +120,7 @@ static void take_torch(const char *folder, json_t *items)
 				continue;
 			value += 1 + strspn(value + 1, " '\"");
 			value[strcspn(value, "'\"")] = 0;
-			json_object_set_new(items, lines[i].key, fact_string(value));
+			json_object_set_new(items, lines[i].key, text_json(value));
 		}
 	free(text);
 }
@@ -159,8 +159,7 @@ static void put_packages(struct found *f, json_t *items, json_t *others)
 		for (size_t k = 0; k < ARRAY_SIZE(packages); k++)
 			known |= named_so(packages[k], p->name);
 		if (known || !many)
-			json_object_set_new(known ? items : others, p->name,
-					    fact_string(p->version));
+			json_object_set_new(known ? items : others, p->name, text_json(p->version));
 		buf_put(&all, p->name, strlen(p->name) + 1);
 		buf_put(&all, p->version, strlen(p->version) + 1);
 		free(p->name);
@@ -185,11 +184,11 @@ static void put_python(const char *python, json_t *items, json_t *others)
 	struct found f = { 0 };
 
 	if (!text) {
-		json_object_set_new(items, "python", fact_string(why.text));
+		json_object_set_new(items, "python", text_json(why.text));
 		return;
 	}
 	line = strtok_r(text, "\n", &save);
-	json_object_set_new(items, "python", fact_string(line ? line : "it said nothing"));
+	json_object_set_new(items, "python", text_json(line ? line : "it said nothing"));
 	for (unsigned i = 0; i < PATHS_MOST && (line = strtok_r(NULL, "\n", &save)); i++)
 		take_folder(&f, line, items);
 	put_packages(&f, items, others);
@@ -203,11 +202,11 @@ static void put_driver(json_t *items)
 	char *ofed = system_text("/sys/module/mlx5_core/version", 256);
 
 	if (text)
-		json_object_set_new(items, "NVIDIA driver", fact_string(text));
+		json_object_set_new(items, "NVIDIA driver", text_json(text));
 	if (amd)
-		json_object_set_new(items, "AMD driver", fact_string(amd));
+		json_object_set_new(items, "AMD driver", text_json(amd));
 	if (ofed)
-		json_object_set_new(items, "mlx5 driver", fact_string(ofed));
+		json_object_set_new(items, "mlx5 driver", text_json(ofed));
 	free(text);
 	free(amd);
 	free(ofed);
@@ -222,8 +221,8 @@ int facts_of_versions(const struct preflight_plan *p, json_t **ret, struct error
 	(void)reterr;
 	json_object_set_new(items, "lockstep preflight", json_string(LOCKSTEP_VERSION));
 	if (uname(&u) == 0) {
-		json_object_set_new(platform, "kernel", fact_string(u.release));
-		json_object_set_new(items, "machine", fact_string(u.machine));
+		json_object_set_new(platform, "kernel", text_json(u.release));
+		json_object_set_new(items, "machine", text_json(u.machine));
 	}
 	put_driver(items);
 	if (p->python)

@@ -7,6 +7,7 @@
  * alert names the culprit. What was reported is part of the state: a restart repeats nothing.
  */
 #include "job/watch.h"
+#include "base/exposition.h"
 
 #include <stdio.h>
 #include <sys/resource.h>
@@ -298,43 +299,11 @@ bool watch_report(struct watcher *r)
 
 /* --- Prometheus --- */
 
-static void put(struct buf *out, const char *format, ...) PRINTF_LIKE(2, 3);
-static void put(struct buf *out, const char *format, ...)
-{
-	char line[1024];
-	va_list ap;
-	int n;
-
-	va_start(ap, format);
-	n = vsnprintf(line, sizeof(line), format, ap);
-	va_end(ap);
-	if (n > 0)
-		buf_put(out, line, MIN((size_t)n, sizeof(line) - 1));
-}
-
-static void head(struct buf *out, const char *name, const char *type, const char *help)
-{
-	put(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
-
-static const char *label(const char *s, char ret[200])
-{
-	size_t n = 0;
-
-	for (; *s && n + 1 < 200; s++)
-		ret[n++] =
-		    (unsigned char)*s < ' ' || *s == '"' || *s == '\\' || (unsigned char)*s >= 0x7f
-			? '_'
-			: *s;
-	ret[n] = '\0';
-	return ret;
-}
-
 static void put_gauge(struct buf *out, const char *job, const char *name, const char *help,
 		      double v)
 {
-	head(out, name, "gauge", help);
-	put(out, "%s{job=\"%s\"} %.9g\n", name, job, v);
+	exposition_head(out, name, "gauge", help);
+	buf_printf(out, "%s{job=\"%s\"} %.9g\n", name, job, v);
 }
 
 static void put_alerts(const struct watcher *r, struct buf *out, const char *job)
@@ -346,13 +315,16 @@ static void put_alerts(const struct watcher *r, struct buf *out, const char *job
 	c = alerts_counts(r->alerts);
 	put_gauge(out, job, "lockstep_watch_alerts_waiting", "Alerts not delivered yet.",
 		  (double)c.waiting);
-	head(out, "lockstep_watch_alerts_total", "counter", "Alerts, by what became of them.");
-	put(out, "lockstep_watch_alerts_total{job=\"%s\",result=\"delivered\"} %" PRIu64 "\n", job,
-	    c.delivered);
-	put(out, "lockstep_watch_alerts_total{job=\"%s\",result=\"failed-try\"} %" PRIu64 "\n", job,
-	    c.failed);
-	put(out, "lockstep_watch_alerts_total{job=\"%s\",result=\"given-up\"} %" PRIu64 "\n", job,
-	    c.refused + c.dropped);
+	exposition_head(out, "lockstep_watch_alerts_total", "counter",
+			"Alerts, by what became of them.");
+	buf_printf(out,
+		   "lockstep_watch_alerts_total{job=\"%s\",result=\"delivered\"} %" PRIu64 "\n",
+		   job, c.delivered);
+	buf_printf(out,
+		   "lockstep_watch_alerts_total{job=\"%s\",result=\"failed-try\"} %" PRIu64 "\n",
+		   job, c.failed);
+	buf_printf(out, "lockstep_watch_alerts_total{job=\"%s\",result=\"given-up\"} %" PRIu64 "\n",
+		   job, c.refused + c.dropped);
 }
 
 static double own_memory(void)
@@ -373,19 +345,22 @@ void watch_metrics(const void *watcher, struct buf *out)
 	char job[200], name[200];
 	struct rusage u;
 
-	label(r->job, job);
-	head(out, "lockstep_watch_state", "gauge", "1: the job is in this state.");
+	exposition_label(job, sizeof(job), r->job);
+	exposition_head(out, "lockstep_watch_state", "gauge", "1: the job is in this state.");
 	for (unsigned s = 0; s < WATCH_STATES; s++)
-		put(out, "lockstep_watch_state{job=\"%s\",state=\"%s\"} %d\n", job,
-		    watch_state_name(s), r->now.state == s);
-	head(out, "lockstep_watch_raised", "gauge", "1: the matter holds.");
+		buf_printf(out, "lockstep_watch_state{job=\"%s\",state=\"%s\"} %d\n", job,
+			   watch_state_name(s), r->now.state == s);
+	exposition_head(out, "lockstep_watch_raised", "gauge", "1: the matter holds.");
 	for (unsigned m = 0; m < MATTERS; m++)
-		put(out, "lockstep_watch_raised{job=\"%s\",matter=\"%s\"} %d\n", job,
-		    watch_matter_key(m), r->now.matters[m].raised);
-	head(out, "lockstep_watch_source_silent", "gauge", "1: the source does not answer.");
-	for (size_t i = 0; i < r->w.sources.n; i++)
-		put(out, "lockstep_watch_source_silent{job=\"%s\",source=\"%s\"} %d\n", job,
-		    label(r->w.sources.v[i].name, name), r->w.sources.v[i].why[0] != '\0');
+		buf_printf(out, "lockstep_watch_raised{job=\"%s\",matter=\"%s\"} %d\n", job,
+			   watch_matter_key(m), r->now.matters[m].raised);
+	exposition_head(out, "lockstep_watch_source_silent", "gauge",
+			"1: the source does not answer.");
+	for (size_t i = 0; i < r->w.sources.n; i++) {
+		exposition_label(name, sizeof(name), r->w.sources.v[i].name);
+		buf_printf(out, "lockstep_watch_source_silent{job=\"%s\",source=\"%s\"} %d\n", job,
+			   name, r->w.sources.v[i].why[0] != '\0');
+	}
 	if (r->now.quiet_ms >= 0)
 		put_gauge(out, job, "lockstep_watch_quiet_seconds",
 			  "Since the last sign of progress.", (double)r->now.quiet_ms / 1000);
@@ -399,10 +374,11 @@ void watch_metrics(const void *watcher, struct buf *out)
 			  (double)r->w.step);
 	put_alerts(r, out, job);
 	getrusage(RUSAGE_SELF, &u);
-	head(out, "lockstep_watch_cpu_seconds_total", "counter", "CPU time of the watcher.");
-	put(out, "lockstep_watch_cpu_seconds_total{job=\"%s\"} %.6f\n", job,
-	    (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-		(double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6);
+	exposition_head(out, "lockstep_watch_cpu_seconds_total", "counter",
+			"CPU time of the watcher.");
+	buf_printf(out, "lockstep_watch_cpu_seconds_total{job=\"%s\"} %.6f\n", job,
+		   (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+		       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6);
 	put_gauge(out, job, "lockstep_watch_memory_bytes", "Resident memory of the watcher.",
 		  own_memory());
 	put_gauge(out, job, "lockstep_watch_looked_seconds",

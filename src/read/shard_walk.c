@@ -14,17 +14,14 @@
 #include <sys/stat.h>
 
 #include "base/pool.h"
+#include "read/walked.h"
 
 #define DEPTH_MOST 16u
 #define FILES_MOST ((size_t)4 << 20)
 
-struct identity {
-	dev_t dev;
-	ino_t ino;
-};
 struct walk {
 	struct shard_entries *e;
-	VEC(struct identity) folders;
+	struct walked walked;
 	size_t name_from, inside;
 	const struct block_options *o;
 	struct error *reterr;
@@ -112,20 +109,6 @@ static int add_file(struct walk *w, const char *path, const struct stat *st)
 
 static int visit(struct walk *w, const char *path, unsigned depth);
 
-static int by_name(const struct dirent **a, const struct dirent **b)
-{
-	return strcmp((*a)->d_name, (*b)->d_name);
-}
-
-static bool walked_already(struct walk *w, const struct stat *st)
-{
-	for (size_t i = 0; i < w->folders.n; i++)
-		if (w->folders.v[i].dev == st->st_dev && w->folders.v[i].ino == st->st_ino)
-			return true;
-	*vec_push(&w->folders) = (struct identity){ st->st_dev, st->st_ino };
-	return false;
-}
-
 static int visit_folder(struct walk *w, const char *path, unsigned depth)
 {
 	struct dirent **names;
@@ -134,7 +117,7 @@ static int visit_folder(struct walk *w, const char *path, unsigned depth)
 
 	if (depth >= DEPTH_MOST)
 		return error_set(w->reterr, -ELOOP, "%s: folders nested too deep", path);
-	n = scandir(path, &names, NULL, by_name);
+	n = scandir(path, &names, NULL, walked_by_name);
 	if (n < 0)
 		return error_set(w->reterr, -errno, "%s: %s", path, strerror(errno));
 	while (len > 1 && path[len - 1] == '/')
@@ -165,7 +148,7 @@ static int visit(struct walk *w, const char *path, unsigned depth)
 		return error_set(w->reterr, -errno, "%s: %s", path, strerror(errno));
 	}
 	if (S_ISDIR(st.st_mode))
-		return walked_already(w, &st) ? 0 : visit_folder(w, path, depth);
+		return walked_already(&w->walked, &st) ? 0 : visit_folder(w, path, depth);
 	if (S_ISREG(st.st_mode))
 		return add_file(w, path, &st);
 	return depth ? 0 : error_set(w->reterr, -ENOTSUP, "%s: not a regular file", path);
@@ -277,7 +260,7 @@ int shard_walk(const char *const *paths, size_t n, const struct block_options *o
 		w.name_from = folder && n == 1 ? w.inside : last_name(paths[i]);
 		r = visit(&w, paths[i], 0);
 	}
-	free(w.folders.v);
+	walked_done(&w.walked);
 	if (!r) {
 		if (n > 1)
 			drop_doubles(ret);

@@ -18,22 +18,18 @@
 #include "read/input.h"
 #include "read/sqlite_file.h"
 #include "read/timeline.h"
+#include "read/walked.h"
 #include "read/witness.h"
 
 #define SURVEY_DEPTH_MAX 64u
 #define TAR_MAGIC_AT	 257u
 #define TAR_BLOCK	 512u
 
-struct identity {
-	dev_t dev;
-	ino_t ino;
-};
-
 struct walk {
 	struct survey *s;
 	VEC(struct survey_input) inputs;
-	VEC(struct identity) folders; /* walked already */
-	char *raw;		      /* SURVEY_LOOK_BYTES */
+	struct walked walked;
+	char *raw; /* SURVEY_LOOK_BYTES */
 	size_t raw_len;
 };
 
@@ -228,32 +224,18 @@ static void look_at_file(struct walk *w, const char *path, const struct stat *st
 
 static void visit(struct walk *w, const char *path, unsigned depth);
 
-static int by_name(const struct dirent **a, const struct dirent **b)
-{
-	return strcmp((*a)->d_name, (*b)->d_name);
-}
-
-static bool walked_already(struct walk *w, const struct stat *st)
-{
-	for (size_t i = 0; i < w->folders.n; i++)
-		if (w->folders.v[i].dev == st->st_dev && w->folders.v[i].ino == st->st_ino)
-			return true;
-	*vec_push(&w->folders) = (struct identity){ st->st_dev, st->st_ino };
-	return false;
-}
-
 static void visit_folder(struct walk *w, const char *path, const struct stat *st, unsigned depth)
 {
 	struct dirent **names;
 	int n;
 
-	if (walked_already(w, st))
+	if (walked_already(&w->walked, st))
 		return;
 	if (depth >= SURVEY_DEPTH_MAX) {
 		add(w, path, "not walked: folders nested too deep", true);
 		return;
 	}
-	n = scandir(path, &names, NULL, by_name);
+	n = scandir(path, &names, NULL, walked_by_name);
 	if (n < 0) {
 		char why[128];
 
@@ -345,7 +327,7 @@ int survey_paths(struct survey *s, char *const *paths, size_t n_paths, struct er
 		memcpy(s->inputs, w.inputs.v, s->n * sizeof(*s->inputs));
 	}
 	free(w.inputs.v);
-	free(w.folders.v);
+	walked_done(&w.walked);
 	free(w.raw);
 	return 0;
 }
