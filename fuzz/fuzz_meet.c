@@ -49,7 +49,7 @@ static struct meeting meeting_of(struct meet_plan *p)
 	strcpy(m.name, "n");
 	m.secret = secret;
 	m.secret_len = 16;
-	m.until_ms = meet_now_ms() + 60000;
+	m.until_ms = clock_ms() + 60000;
 	return m;
 }
 

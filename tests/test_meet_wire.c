@@ -30,7 +30,7 @@ static struct meeting meeting_of(struct meet_plan *p, const char *key)
 	m.judge = rows_judge;
 	m.secret_len = strlen(key);
 	m.secret = (uint8_t *)xstrdup(key);
-	m.until_ms = meet_now_ms() + 60000;
+	m.until_ms = clock_ms() + 60000;
 	snprintf(m.name, sizeof(m.name), "gpu%02u", p->node);
 	meet_random(m.instance, sizeof(m.instance), NULL);
 	return m;
@@ -51,7 +51,7 @@ static void close_hall(void)
 	struct error error;
 
 	if (!hall.judged)
-		assert_int_equal(hall_judge(&hall, meet_now_ms(), &error), 0);
+		assert_int_equal(hall_judge(&hall, clock_ms(), &error), 0);
 	assert_true(hall.verdict.len < sizeof(words));
 	memcpy(words, hall.verdict.data, hall.verdict.len);
 	words[hall.verdict.len] = '\0';
@@ -115,7 +115,7 @@ static void an_exchange_seats_a_node_and_tells_it_the_verdict(void **state)
 	hall_news(&hall);
 	pump(&c, g, NULL);
 	assert_string_equal(c.news, "1 of 3 nodes came, missing: nodes 0,2");
-	assert_int_equal(hall_judge(&hall, meet_now_ms(), &error), 0);
+	assert_int_equal(hall_judge(&hall, clock_ms(), &error), 0);
 	pump(&c, g, NULL);
 	caller_feed(&c, hall.verdict.data, hall.verdict.len);
 	pump(&c, g, NULL);
@@ -284,7 +284,7 @@ static void no_byte_of_the_judge_can_be_altered(void **state)
 			to_guest(g, &b);
 			buf_done(&b);
 			if (g->state == GUEST_SEATED)
-				hall_judge(&hall, meet_now_ms(), &error);
+				hall_judge(&hall, clock_ms(), &error);
 			b = g->out;
 			g->out = (struct buf){ 0 };
 			if (hall.judged && g->state == GUEST_TOLD && b.len)

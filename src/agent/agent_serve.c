@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* agent_serve.c - the agent's page for Prometheus, and the wait in which it is asked for. */
 #include "agent/agent_inside.h"
+#include "base/clock.h"
 
 #include <poll.h>
-#include <time.h>
 
 int serve_open(struct agent *a, struct error *reterr)
 {
@@ -18,26 +18,18 @@ static void page_put(const void *user, struct buf *out)
 	metrics_put(user, out);
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
 /* Until somebody asks, a process is gone, or the time is over. */
 void serve_wait(struct agent *a, int timeout_ms)
 {
 	struct pollfd *p = xcalloc(a->rings.n + 1, sizeof(*p));
-	int64_t until = now_ms() + timeout_ms, left;
+	int64_t until = clock_ms() + timeout_ms, left;
 	size_t n = 1;
 
 	p[0] = (struct pollfd){ a->answer.fd, POLLIN, 0 };
 	for (size_t i = 0; i < a->rings.n; i++)
 		if (a->rings.v[i].pidfd >= 0)
 			p[n++] = (struct pollfd){ a->rings.v[i].pidfd, POLLIN, 0 };
-	while ((left = until - now_ms()) > 0 && poll(p, n, (int)left) > 0) {
+	while ((left = until - clock_ms()) > 0 && poll(p, n, (int)left) > 0) {
 		bool gone = false;
 
 		for (size_t i = 1; i < n; i++)

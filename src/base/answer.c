@@ -7,6 +7,7 @@
  * Prometheus and curl need, and it saves a library and its threads.
  */
 #include "base/answer.h"
+#include "base/clock.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -15,7 +16,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #define REQUEST_MOST 4096
@@ -107,18 +107,10 @@ int answer_open(struct answer *a, const char *where, struct error *reterr)
 	return r;
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
 static bool wait_for(int fd, short what, int64_t until)
 {
 	struct pollfd p = { fd, what, 0 };
-	int64_t left = until - now_ms();
+	int64_t left = until - clock_ms();
 
 	return left > 0 && poll(&p, 1, (int)left) > 0;
 }
@@ -168,7 +160,7 @@ static bool request_get(int fd, char *to, int64_t until)
 static void serve_one(int fd, answer_page_fn page_of, const void *user)
 {
 	char request[REQUEST_MOST + 1] = "", head[160];
-	int64_t until = now_ms() + PATIENCE_MS;
+	int64_t until = clock_ms() + PATIENCE_MS;
 	struct buf page = { 0 };
 	bool good;
 	int n;

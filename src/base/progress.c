@@ -1,22 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* progress.c - drawn over itself on one line of the terminal, and gone when the work is done. */
 #include "base/progress.h"
+#include "base/clock.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
 #define QUIET_NS  1000000000u
 #define BAR_WIDTH 30
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 void progress_begin(struct progress *p, const char *what, uint64_t total_bytes)
 {
@@ -24,7 +16,7 @@ void progress_begin(struct progress *p, const char *what, uint64_t total_bytes)
 
 	*p = (struct progress){ .total = total_bytes, .what = what };
 	p->enabled = isatty(STDERR_FILENO) && total_bytes && term && strcmp(term, "dumb");
-	p->begun_ns = now_ns();
+	p->begun_ns = (uint64_t)clock_ns();
 }
 
 bool progress_wanted(const struct progress *p)
@@ -37,7 +29,7 @@ void progress_draw(void *progress)
 	struct progress *p = progress;
 	uint64_t done = atomic_load(&p->done);
 	double part = (double)MIN(done, p->total) / (double)p->total;
-	double seconds = (double)(now_ns() - p->begun_ns) / 1e9;
+	double seconds = (double)((uint64_t)clock_ns() - p->begun_ns) / 1e9;
 	char bar[BAR_WIDTH + 1];
 
 	if (!p->enabled || seconds * 1e9 < QUIET_NS)

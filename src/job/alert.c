@@ -7,11 +7,11 @@
  */
 #include "job/alert_inside.h"
 #include "job/web_curl.h"
+#include "base/clock.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 #define COMMAND_FILES 128u
@@ -392,23 +392,15 @@ void alerts_step(struct alerts *a, int64_t now_ms, unsigned wait_ms, int64_t *re
 	*ret_next_ms = next;
 }
 
-static int64_t monotonic_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 uint64_t alerts_finish(struct alerts *a, int64_t now_ms, unsigned most_ms)
 {
-	int64_t began = monotonic_ms(), passed = 0;
+	int64_t began = clock_ms(), passed = 0;
 
 	a->alive = false; /* no heartbeat for its sake */
 	while (alerts_counts(a).waiting && passed < most_ms) {
 		clock_goes(a, now_ms + passed);
 		wait_for(a, due(a), (unsigned)(most_ms - passed));
-		passed = monotonic_ms() - began;
+		passed = clock_ms() - began;
 	}
 	return alerts_counts(a).waiting;
 }

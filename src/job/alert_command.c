@@ -6,6 +6,7 @@
  * exec only calls are made that a process with threads (libcurl's, for names) may make there.
  */
 #include "job/alert_command.h"
+#include "base/clock.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -18,14 +19,6 @@
 #include <unistd.h>
 
 #define GRACE_MS 1000 /* from SIGKILL to "it does not die" */
-
-static int64_t clock_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static bool same_name(const char *a, const char *b)
 {

@@ -13,14 +13,6 @@
 #include <time.h>
 #include <unistd.h>
 
-int64_t meet_now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 int64_t meet_clock_ns(const struct meet_plan *plan)
 {
 	struct timespec t;
@@ -174,7 +166,7 @@ static int meet_alone(struct meeting *m, struct buf *ret_verdict, struct error *
 	if (m->part_len)
 		memcpy(part, m->part, m->part_len);
 	roster_open(&m->roster, m->plan);
-	roster_seat(&m->roster, 0, m->name, NULL, part, m->part_len, meet_now_ms());
+	roster_seat(&m->roster, 0, m->name, NULL, part, m->part_len, clock_ms());
 	m->roster.seats[0].clock_ns = m->roster.seats[0].clock_doubt_ns = 0;
 	r = roster_judge(m, ret_verdict, reterr);
 	roster_done(&m->roster);
@@ -191,7 +183,7 @@ int meet(const struct meet_plan *plan, const void *part, size_t part_len, meet_j
 
 	if (r < 0)
 		return r;
-	m.until_ms = meet_now_ms() + (plan->limit_ms ? plan->limit_ms : MEET_LIMIT_MS);
+	m.until_ms = clock_ms() + (plan->limit_ms ? plan->limit_ms : MEET_LIMIT_MS);
 	name_ourselves(&m);
 	if (plan->nodes == 1)
 		return meet_alone(&m, ret_verdict, reterr);

@@ -81,7 +81,7 @@ static size_t read_until(int fd, void *to, size_t size, int64_t until_ms)
 
 	for (;;) {
 		struct pollfd p = { fd, POLLIN, 0 };
-		int64_t left = until_ms - meet_now_ms();
+		int64_t left = until_ms - clock_ms();
 		ssize_t got;
 
 		if (left <= 0 || n == size)
@@ -114,7 +114,7 @@ int target_resolve(struct target *t, int limit_ms, struct error *reterr)
 	if (pid == 0)
 		child(t, ends[1]);
 	close(ends[1]);
-	got = pid < 0 ? 0 : read_until(ends[0], &answer, sizeof(answer), meet_now_ms() + limit_ms);
+	got = pid < 0 ? 0 : read_until(ends[0], &answer, sizeof(answer), clock_ms() + limit_ms);
 	close(ends[0]);
 	if (pid > 0) {
 		kill(pid, SIGKILL);

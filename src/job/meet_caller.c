@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* meet_caller.c - greeting, entry, a few questions for the time, the part, and then the verdict. */
 #include "job/meet_caller.h"
+#include "base/clock.h"
 
 #include <stdio.h>
 #include <time.h>
-
-static int64_t monotonic_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 int caller_open(struct caller *c, struct meeting *m, struct error *reterr)
 {
@@ -74,7 +67,7 @@ static void ask_time(struct caller *c)
 	struct buf b = { 0 };
 
 	buf_put_varint(&b, ++c->ticks);
-	c->tick_ns = monotonic_ns();
+	c->tick_ns = clock_ns();
 	c->tick_clock_ns = meet_clock_ns(c->m->plan);
 	wire_put(&c->wire, &c->out, FRAME_TICK, b.data, b.len);
 	buf_done(&b);
@@ -87,7 +80,7 @@ static void take_time(struct caller *c, const struct frame *f)
 {
 	struct span s = span_of(f->body, f->len);
 	uint64_t tick = span_varint(&s);
-	int64_t theirs = span_signed(&s), trip = monotonic_ns() - c->tick_ns;
+	int64_t theirs = span_signed(&s), trip = clock_ns() - c->tick_ns;
 
 	if (s.bad || tick != c->ticks) {
 		fail(c, CALL_BROKE, "node 0 broke the protocol");

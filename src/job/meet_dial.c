@@ -46,7 +46,7 @@ static short wait_for(struct meeting *m, int fd, short what, int64_t until_ms)
 	struct pollfd p = { fd, what, 0 };
 	int64_t left;
 
-	while ((left = MIN(until_ms, m->until_ms) - meet_now_ms()) > 0 && !meet_stopped(m))
+	while ((left = MIN(until_ms, m->until_ms) - clock_ms()) > 0 && !meet_stopped(m))
 		if (poll(&p, 1, (int)MIN(left, LOOK_MS)) > 0)
 			return p.revents;
 	return 0;
@@ -68,12 +68,12 @@ static int connect_to(struct meeting *m, const struct target_at *t, char why[MEE
 	wrong = errno;
 	if (wrong == EINPROGRESS) {
 		wrong = ETIMEDOUT;
-		if (wait_for(m, fd, POLLOUT, meet_now_ms() + CONNECT_MS))
+		if (wait_for(m, fd, POLLOUT, clock_ms() + CONNECT_MS))
 			getsockopt(fd, SOL_SOCKET, SO_ERROR, &wrong, &size);
 	}
 	if (!wrong)
 		return fd;
-	if (meet_now_ms() < m->until_ms) /* else it says no more than that */
+	if (clock_ms() < m->until_ms) /* else it says no more than that */
 		snprintf(why, MEET_WHY_MOST, "%s",
 			 wrong == ECONNREFUSED ? "nobody listens there" : strerror(wrong));
 	close(fd);
@@ -116,7 +116,7 @@ static void pull(struct caller *c, int fd, uint8_t *room)
 static void talk(struct caller *c, int fd)
 {
 	uint8_t *room = xmalloc(READ_AT_ONCE);
-	int64_t prove_ms = meet_now_ms() + PROVE_MS;
+	int64_t prove_ms = clock_ms() + PROVE_MS;
 
 	while (c->state < CALLER_DONE) {
 		bool proven = c->state >= CALLER_TICKING;
@@ -134,7 +134,7 @@ static void talk(struct caller *c, int fd)
 			pull(c, fd, room);
 	}
 	while (c->state == CALLER_DONE && c->out.len && push(c, fd) && c->out.len)
-		if (!wait_for(c->m, fd, POLLOUT, meet_now_ms() + CONNECT_MS))
+		if (!wait_for(c->m, fd, POLLOUT, clock_ms() + CONNECT_MS))
 			break;
 	free(room);
 }
@@ -144,7 +144,7 @@ static void learn(struct calls *k, const struct caller *c)
 	static const char *const nothing = "";
 
 	if (!k->said[CALL_DENIED] && !k->said[CALL_FALSE] && !k->said[CALL_VERSION])
-		k->said_ms = meet_now_ms();
+		k->said_ms = clock_ms();
 	k->said[c->failure]++;
 	snprintf(k->why, sizeof(k->why), "%s", c->why);
 	if (c->failure != CALL_BROKE)
@@ -175,7 +175,7 @@ int dial_once(struct meeting *m, const struct target *t, struct calls *k, struct
 			caller_done(&c);
 			return 0;
 		}
-		if (meet_now_ms() < m->until_ms || c.judge[0])
+		if (clock_ms() < m->until_ms || c.judge[0])
 			learn(k, &c);
 		caller_done(&c);
 	}
@@ -190,14 +190,14 @@ void dial_pause(struct meeting *m, struct calls *k)
 
 	k->pause_ms = k->pause_ms ? MIN(2 * k->pause_ms, PAUSE_MOST_MS) : PAUSE_FIRST_MS;
 	meet_random(&dice, sizeof(dice), NULL);
-	until = MIN(m->until_ms, meet_now_ms() + k->pause_ms / 2 + k->pause_ms * dice / UINT16_MAX);
-	while (meet_now_ms() < until && !meet_stopped(m))
-		poll(NULL, 0, (int)MIN(until - meet_now_ms() + 1, LOOK_MS));
+	until = MIN(m->until_ms, clock_ms() + k->pause_ms / 2 + k->pause_ms * dice / UINT16_MAX);
+	while (clock_ms() < until && !meet_stopped(m))
+		poll(NULL, 0, (int)MIN(until - clock_ms() + 1, LOOK_MS));
 }
 
 static int hopeless(const struct calls *k)
 {
-	if (meet_now_ms() - k->said_ms < SAYING_MS)
+	if (clock_ms() - k->said_ms < SAYING_MS)
 		return 0;
 	if (k->said[CALL_DENIED] >= SAYINGS || k->said[CALL_FALSE] >= SAYINGS)
 		return -EACCES;
@@ -230,8 +230,8 @@ int meet_dial(struct meeting *m, struct buf *ret_verdict, struct error *reterr)
 		r = target_parse(m->plan->address, &t, reterr);
 	if (r < 0)
 		return r;
-	while (meet_now_ms() < m->until_ms && !meet_stopped(m)) {
-		int64_t left = m->until_ms - meet_now_ms();
+	while (clock_ms() < m->until_ms && !meet_stopped(m)) {
+		int64_t left = m->until_ms - clock_ms();
 
 		if (target_resolve(&t, (int)MIN(left, RESOLVE_MS), &why) < 0)
 			snprintf(k.why, sizeof(k.why), "%.300s", why.text);

@@ -29,7 +29,7 @@ void meet_file_put(struct buf *out, const struct meeting *m, const struct meet_f
 	buf_put(out, f->instance, INSTANCE_BYTES);
 	buf_put(out, f->call, INSTANCE_BYTES);
 	buf_put_signed(out, meet_clock_ns(m->plan));
-	buf_put_signed(out, MAX(m->until_ms - meet_now_ms(), 0));
+	buf_put_signed(out, MAX(m->until_ms - clock_ms(), 0));
 	buf_put_signed(out, f->clock_ns);
 	buf_put_signed(out, f->clock_doubt_ns);
 	buf_put_string(out, m->plan->job, strlen(m->plan->job));

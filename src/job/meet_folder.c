@@ -132,13 +132,13 @@ void place_remove(const struct meet_place *p, const char *name)
 
 void place_pause(struct meet_place *p, bool moved, int64_t until_ms)
 {
-	int64_t now = meet_now_ms(), left = p->m->until_ms - now, pause;
+	int64_t now = clock_ms(), left = p->m->until_ms - now, pause;
 
 	p->pause_ms = moved || !p->pause_ms ? LOOK_FIRST_MS
 					    : MIN(p->pause_ms + p->pause_ms / 2, LOOK_MOST_MS);
 	pause = MIN(p->pause_ms, MAX(left / LOOK_PART, LOOK_FIRST_MS));
 	until_ms = MIN(until_ms, now + pause);
-	while ((left = until_ms - meet_now_ms()) > 0 && !meet_stopped(p->m))
+	while ((left = until_ms - clock_ms()) > 0 && !meet_stopped(p->m))
 		poll(NULL, 0, (int)MIN(left, SLICE_MS));
 }
 
@@ -255,7 +255,7 @@ static int give_part(struct meet_place *p)
 	r = place_write(p, p->part_file, &b);
 	buf_done(&b);
 	p->answered = r >= 0;
-	p->pulse_ms = meet_now_ms() + place_pulse_ms(p->m->plan);
+	p->pulse_ms = clock_ms() + place_pulse_ms(p->m->plan);
 	return r;
 }
 
@@ -328,10 +328,10 @@ static bool look_for_verdict(struct meet_place *p, int dir, struct buf *ret_verd
 /* Our file's time is set anew, by the server's clock: we are here yet. */
 static void pulse(struct meet_place *p, int dir)
 {
-	if (meet_now_ms() < p->pulse_ms)
+	if (clock_ms() < p->pulse_ms)
 		return;
 	utimensat(dir, p->part_file, NULL, AT_SYMLINK_NOFOLLOW);
-	p->pulse_ms = meet_now_ms() + place_pulse_ms(p->m->plan);
+	p->pulse_ms = clock_ms() + place_pulse_ms(p->m->plan);
 }
 
 /* Who has left no file here, as far as a node can tell from names. */
@@ -382,7 +382,7 @@ static bool passes(int r)
 
 int place_wait(struct meet_place *p, struct buf *ret_verdict, struct error *reterr)
 {
-	while (meet_now_ms() < p->m->until_ms && !meet_stopped(p->m)) {
+	while (clock_ms() < p->m->until_ms && !meet_stopped(p->m)) {
 		int dir = place_open_dir(p), r = 0;
 
 		if (dir == -ENOENT)

@@ -56,7 +56,7 @@ static void take_seat(struct folder_judge *j, struct member *b)
 {
 	struct seat *s = &j->r->seats[b->node];
 
-	roster_seat(j->r, b->node, b->name, NULL, b->part, b->part_len, meet_now_ms());
+	roster_seat(j->r, b->node, b->name, NULL, b->part, b->part_len, clock_ms());
 	s->clock_ns = b->clock_ns;
 	s->clock_doubt_ns = b->clock_doubt_ns;
 	b->part = NULL;
@@ -105,7 +105,7 @@ static void answers(struct folder_judge *j, struct member *b)
 		b->misfit = true;
 		roster_extra(j->r, MEET_MISFIT, b->node, b->name, NULL, why);
 	} else if (j->r->seats[b->node].presence == MEET_CAME) {
-		j->double_ms = meet_now_ms() + lost_ms(j);
+		j->double_ms = clock_ms() + lost_ms(j);
 	} else {
 		take_seat(j, b);
 	}
@@ -141,7 +141,7 @@ static void take_file(struct folder_judge *j, struct member *b, const char *file
 {
 	struct meet_file f = { 0 };
 	char *clean;
-	int64_t now = meet_now_ms();
+	int64_t now = clock_ms();
 	int r = meet_file_get(j->p->m, text->data, text->len, &f);
 
 	if (r >= 0 && (f.kind != FILE_PART || f.len > MEET_PART_MOST))
@@ -199,12 +199,12 @@ static void look_at(struct folder_judge *j, int dir, const char *file, struct me
 		gone(j, b, "it replaced its file");
 		b->ino = st.st_ino;
 		b->size = st.st_size;
-		b->pulse_ms = meet_now_ms();
+		b->pulse_ms = clock_ms();
 		r = place_read_file(fd, (size_t)st.st_size, &text);
 		if (r >= 0)
 			take_file(j, b, file, &text);
 	} else if (r >= 0 && memcmp(&b->time, &st.st_mtim, sizeof(b->time)) != 0) {
-		b->pulse_ms = meet_now_ms();
+		b->pulse_ms = clock_ms();
 	}
 	if (r < 0)
 		say_bad(j, b, file, r);
@@ -248,7 +248,7 @@ static void scan(struct folder_judge *j)
 {
 	int fd = place_open_dir(j->p);
 	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-	int64_t now = meet_now_ms();
+	int64_t now = clock_ms();
 	bool pulses = now >= j->pulses_ms;
 	struct dirent *e;
 	size_t looked = 0;
@@ -353,10 +353,10 @@ static size_t here(const struct folder_judge *j)
    it too. What is not fetched stays. */
 static void tell(struct folder_judge *j, const struct buf *verdict)
 {
-	int64_t moved_ms = meet_now_ms();
+	int64_t moved_ms = clock_ms();
 	size_t waits = here(j), now_here;
 
-	while (waits && meet_now_ms() < j->p->m->until_ms && meet_now_ms() - moved_ms < STALL_MS &&
+	while (waits && clock_ms() < j->p->m->until_ms && clock_ms() - moved_ms < STALL_MS &&
 	       !meet_stopped(j->p->m)) {
 		j->moved = false;
 		scan(j);
@@ -364,7 +364,7 @@ static void tell(struct folder_judge *j, const struct buf *verdict)
 			publish(j, verdict);
 		now_here = here(j);
 		if (now_here != waits || j->moved)
-			moved_ms = meet_now_ms();
+			moved_ms = clock_ms();
 		place_pause(j->p, now_here != waits, j->p->m->until_ms);
 		waits = now_here;
 	}
@@ -397,7 +397,7 @@ static int gather(struct folder_judge *j, struct error *reterr)
 	struct meet_place *p = j->p;
 
 	for (;;) {
-		int64_t now = meet_now_ms();
+		int64_t now = clock_ms();
 
 		j->moved = false;
 		scan(j);
@@ -435,7 +435,7 @@ int place_judge(struct meet_place *p, struct buf *ret_verdict, struct error *ret
 	part = xmalloc(m->part_len + 1);
 	if (m->part_len)
 		memcpy(part, m->part, m->part_len);
-	roster_seat(j.r, 0, m->name, NULL, part, m->part_len, meet_now_ms());
+	roster_seat(j.r, 0, m->name, NULL, part, m->part_len, clock_ms());
 	j.r->seats[0].clock_ns = p->clock_ns;
 	j.r->seats[0].clock_doubt_ns = p->clock_doubt_ns;
 	j.judge_ms =

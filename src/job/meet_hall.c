@@ -99,7 +99,7 @@ static void seat_pass_on(struct hall *h, uint32_t node)
 		if (g->state != GUEST_SEATED)
 			return;
 		roster_seat(&h->m->roster, node, g->entry.name, g->address, g->part, g->part_len,
-			    meet_now_ms());
+			    clock_ms());
 		h->m->roster.seats[node].clock_ns = g->clock_ns;
 		h->m->roster.seats[node].clock_doubt_ns = g->clock_doubt_ns;
 		g->part = NULL;

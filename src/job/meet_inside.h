@@ -3,6 +3,7 @@
 #pragma once
 #include "job/digest.h"
 #include "job/meet.h"
+#include "base/clock.h"
 
 #define INSTANCE_BYTES	  16u
 #define MEET_EXTRAS_MOST  128u /* rows beyond the nodes' own; what is more is counted */
@@ -46,7 +47,6 @@ struct meeting {
 	const char *note;		  /* why others may not find us, said of the absent; NULL */
 };
 
-int64_t meet_now_ms(void); /* monotonic */
 int64_t meet_clock_ns(const struct meet_plan *plan);
 int meet_random(void *p, size_t len, struct error *reterr);
 bool meet_stopped(const struct meeting *m);

@@ -106,7 +106,7 @@ static int find_place(struct meeting *m, struct target *t, int *ret_fd, struct b
 	int fd;
 
 	for (;;) {
-		int64_t left = m->until_ms - meet_now_ms();
+		int64_t left = m->until_ms - clock_ms();
 
 		target_resolve(t, (int)MIN(left, RESOLVE_ONE_MS), NULL);
 		fd = listen_on(t);
@@ -123,7 +123,7 @@ static int find_place(struct meeting *m, struct target *t, int *ret_fd, struct b
 		if (meet_stopped(m))
 			return error_set(reterr, -EINTR, "the meeting at %.100s was stopped",
 					 m->plan->address);
-		if (meet_now_ms() >= m->until_ms)
+		if (clock_ms() >= m->until_ms)
 			return error_set(reterr, -ETIMEDOUT,
 					 "node 0 cannot listen at %.100s: %s; %.200s",
 					 m->plan->address, strerror(-fd), k.why);
@@ -171,7 +171,7 @@ static void push(struct listen_loop *l, struct guest *g)
 			fine = false;
 	}
 	if (g->verdict_at != before)
-		h->moved_ms = meet_now_ms();
+		h->moved_ms = clock_ms();
 	if (!fine)
 		guest_drop(h, g, "its connection broke");
 	else
@@ -242,7 +242,7 @@ static void turn(struct listen_loop *l)
 {
 	struct epoll_event events[AT_ONCE];
 	int n = epoll_wait(l->epoll, events, AT_ONCE, TICK_MS);
-	int64_t now_ms = meet_now_ms();
+	int64_t now_ms = clock_ms();
 
 	for (int i = 0; i < n; i++) {
 		struct guest *g = events[i].data.ptr;
@@ -275,10 +275,10 @@ static void push_all(struct listen_loop *l)
 static int gather(struct listen_loop *l, struct error *reterr)
 {
 	struct hall *h = &l->hall;
-	int64_t now_ms = meet_now_ms();
+	int64_t now_ms = clock_ms();
 
 	for (l->news_ms = now_ms + NEWS_MS; now_ms < h->judge_ms && !hall_complete(h, now_ms);
-	     now_ms = meet_now_ms()) {
+	     now_ms = clock_ms()) {
 		if (meet_stopped(h->m))
 			return error_set(reterr, -EINTR, "the meeting at %.100s was stopped",
 					 h->m->plan->address);
@@ -289,20 +289,20 @@ static int gather(struct listen_loop *l, struct error *reterr)
 			l->news_ms = now_ms + NEWS_MS;
 		}
 	}
-	return hall_judge(h, meet_now_ms(), reterr);
+	return hall_judge(h, clock_ms(), reterr);
 }
 
 static void tell(struct listen_loop *l)
 {
 	struct hall *h = &l->hall;
-	int64_t now_ms = meet_now_ms();
+	int64_t now_ms = clock_ms();
 
 	h->moved_ms = now_ms;
 	push_all(l);
 	while (h->waits && now_ms < h->m->until_ms && now_ms - h->moved_ms < STALL_MS &&
 	       !meet_stopped(h->m)) {
 		turn(l);
-		now_ms = meet_now_ms();
+		now_ms = clock_ms();
 	}
 }
 
@@ -324,7 +324,7 @@ static int run(struct listen_loop *l, struct meeting *m, struct buf *ret_verdict
 	part = xmalloc(m->part_len + 1);
 	if (m->part_len)
 		memcpy(part, m->part, m->part_len);
-	roster_seat(&m->roster, 0, m->name, NULL, part, m->part_len, meet_now_ms());
+	roster_seat(&m->roster, 0, m->name, NULL, part, m->part_len, clock_ms());
 	m->roster.seats[0].clock_ns = m->roster.seats[0].clock_doubt_ns = 0;
 	r = gather(l, reterr);
 	if (r >= 0) {

@@ -175,7 +175,7 @@ void entry_put(struct buf *out, const struct meeting *m)
 
 	buf_put_varint(out, m->plan->node);
 	buf_put_varint(out, m->plan->nodes);
-	buf_put_signed(out, MAX(m->until_ms - meet_now_ms(), 0));
+	buf_put_signed(out, MAX(m->until_ms - clock_ms(), 0));
 	buf_put_signed(out, meet_clock_ns(m->plan));
 	buf_put(out, m->instance, sizeof(m->instance));
 	buf_put_string(out, m->plan->job, strlen(m->plan->job));

@@ -9,22 +9,14 @@
 #include <sys/statvfs.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "job/preflight_inside.h"
 #include "read/checkpoint.h"
+#include "base/clock.h"
 
 #define TRIAL_BYTES ((size_t)1 << 20)
 #define MOUNTS_MOST ((size_t)4 << 20)
-
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 /* Writes, syncs, reads back past the cache where that can be, and removes. 0 or -errno. */
 static int try_file(int fd, uint8_t *bytes, uint8_t *back)
@@ -51,7 +43,7 @@ static void put_trial(const char *folder, json_t *facts)
 {
 	_cleanup_free_ char *path = xasprintf("%s/.lockstep-preflight-XXXXXX", folder);
 	_cleanup_free_ uint8_t *bytes = xmalloc(TRIAL_BYTES), *back = xmalloc(TRIAL_BYTES);
-	int64_t begun = now_ms();
+	int64_t begun = clock_ms();
 	int fd = mkostemp(path, O_CLOEXEC), r = fd < 0 ? -errno : 0;
 
 	if (fd >= 0) {
@@ -61,7 +53,7 @@ static void put_trial(const char *folder, json_t *facts)
 			r = -errno;
 	}
 	json_object_set_new(facts, "writable", json_boolean(r == 0));
-	json_object_set_new(facts, "write_ms", json_integer(now_ms() - begun));
+	json_object_set_new(facts, "write_ms", json_integer(clock_ms() - begun));
 	if (r < 0)
 		json_object_set_new(facts, "why",
 				    text_json(r == -EILSEQ

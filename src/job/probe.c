@@ -6,6 +6,7 @@
  * when we do. Its output goes to a file directly: nothing here waits for a pipe.
  */
 #include "job/probe.h"
+#include "base/clock.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -45,14 +46,6 @@ char **probe_argv(const char *first, ...)
 	va_end(ap);
 	*vec_push(&words) = NULL;
 	return words.v;
-}
-
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 /* --- in the child --- */
@@ -100,7 +93,7 @@ static void start(struct probe *p)
 {
 	_cleanup_close_ int out = -EBADF;
 
-	p->started_ms = now_ms();
+	p->started_ms = clock_ms();
 	p->state = PROBE_FAILED;
 	p->err = -EBADF;
 	out = open(p->file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -139,7 +132,7 @@ static void settle(struct probe *p, enum probe_state state)
 {
 	struct stat st;
 
-	p->took_ms = (unsigned)(now_ms() - p->started_ms);
+	p->took_ms = (unsigned)(clock_ms() - p->started_ms);
 	p->bytes = stat(p->file, &st) == 0 ? (uint64_t)st.st_size : 0;
 	if (state != PROBE_DONE || !p->bytes)
 		read_why(p);
@@ -171,7 +164,7 @@ static void ended(struct probe *p, int status)
 /* Looks at a running probe; true: it still runs. */
 static bool look(struct probe *p)
 {
-	int64_t ran = now_ms() - p->started_ms;
+	int64_t ran = clock_ms() - p->started_ms;
 	int status;
 
 	if (waitpid(p->pid, &status, WNOHANG) == p->pid) {

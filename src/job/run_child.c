@@ -16,19 +16,11 @@
 #define TREE_MOST   65536u
 #define OUTPUT_MOST ((off_t)64 << 20) /* of a helper: a disk is soon full */
 
-int64_t run_now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 /* --- helpers --- */
 
 static int begin(struct helper *h, const char *what, unsigned limit_ms)
 {
-	*h = (struct helper){ .what = what, .deadline_ms = run_now_ms() + limit_ms };
+	*h = (struct helper){ .what = what, .deadline_ms = clock_ms() + limit_ms };
 	fflush(NULL);
 	h->pid = fork();
 	if (h->pid < 0) {
@@ -112,7 +104,7 @@ bool helper_look(struct helper *h)
 		ended(h);
 		return true;
 	}
-	if (run_now_ms() < h->deadline_ms && !prints_without_end(h))
+	if (clock_ms() < h->deadline_ms && !prints_without_end(h))
 		return false;
 	h->late = true;
 	kill(-h->pid, SIGKILL);

@@ -161,7 +161,7 @@ static bool stood_still(struct hang *h, int64_t now_ms)
 
 static void tell(struct run *r, struct attempt *a, struct hang *h)
 {
-	int64_t quiet_s = (run_now_ms() - a->progress.at_ms) / 1000;
+	int64_t quiet_s = (clock_ms() - a->progress.at_ms) / 1000;
 	char since[64] = "";
 
 	if (a->progress.step >= 0)

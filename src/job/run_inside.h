@@ -8,8 +8,7 @@
 #include "job/run.h"
 #include "model/cause.h"
 #include "read/checkpoint.h"
-
-int64_t run_now_ms(void); /* monotonic */
+#include "base/clock.h"
 
 /* --- children that work for us, each with a deadline --- */
 

@@ -85,9 +85,9 @@ void run_wait(struct run *r, struct helper *h)
 
 bool run_sleep(struct run *r, int64_t ms)
 {
-	int64_t until = run_now_ms() + ms;
+	int64_t until = clock_ms() + ms;
 
-	for (int64_t left = ms; left > 0 && !r->asked; left = until - run_now_ms()) {
+	for (int64_t left = ms; left > 0 && !r->asked; left = until - clock_ms()) {
 		struct pollfd p = { r->signals, POLLIN, 0 };
 
 		poll(&p, 1, (int)MIN(left, 1000));
@@ -156,7 +156,7 @@ static void reap(struct launch *l)
 		l->a->by_signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 		l->a->status = l->a->by_signal ? 128 + l->a->by_signal : WEXITSTATUS(status);
 		l->cmd = 0;
-		l->ended_ms = run_now_ms();
+		l->ended_ms = clock_ms();
 	}
 	/* Orphans that were given to us; helpers are waited for by name. */
 	for (;;) {
@@ -303,8 +303,8 @@ static void serve(struct launch *l, int timeout_ms)
 	if (p[0].revents)
 		run_signals(l->r, l->cmd, l->group, &l->tee);
 	if (came)
-		l->came_ms = run_now_ms();
-	else if (l->came_ms && run_now_ms() - l->came_ms > FLUSH_MS) {
+		l->came_ms = clock_ms();
+	else if (l->came_ms && clock_ms() - l->came_ms > FLUSH_MS) {
 		tee_flush(&l->tee);
 		l->came_ms = 0;
 	}
@@ -364,7 +364,7 @@ static void loop(struct launch *l)
 
 		serve(l, l->cmd && !l->a->killed ? TICK_MS : 20);
 		reap(l);
-		now_ms = run_now_ms();
+		now_ms = clock_ms();
 		say_log(l);
 		if (l->cmd && !l->a->killed) {
 			if (now_ms - looked_ms < TICK_MS)
@@ -392,10 +392,10 @@ void run_launch(struct run *r, struct attempt *a, char **argv)
 	progress_init(&a->progress);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	a->started_s = time(NULL);
-	a->started_ms = a->progress.at_ms = run_now_ms();
+	a->started_ms = a->progress.at_ms = clock_ms();
 	if (start(&l, argv) == 0)
 		loop(&l);
-	a->ended_ms = run_now_ms();
+	a->ended_ms = clock_ms();
 	a->asked = r->asked;
 	hang_done(&l.hang);
 	helper_stop(&l.saves);

@@ -168,7 +168,7 @@ bool tee_read(struct tee *t, struct stream *s, struct progress *p)
 	s->held_n = (size_t)n;
 	t->bytes += (uint64_t)n;
 	log_lines(t, s, s->held, s->held_n);
-	tee_words(s, p, s->held, s->held_n, run_now_ms());
+	tee_words(s, p, s->held, s->held_n, clock_ms());
 	return true;
 }
 

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "job/watch_keep.h"
+#include "base/clock.h"
 
 #define KEEP_MS		60000
 #define STATE_MOST	((size_t)64 << 20)
@@ -198,14 +199,8 @@ static int state_open(struct watcher *r, int *ret_lock, struct error *reterr)
 
 static int64_t now_of(struct watcher *r)
 {
-	struct timespec t;
-	int64_t wall;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	r->now_ms = WATCH_EPOCH_MS + (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-	clock_gettime(CLOCK_REALTIME, &t);
-	wall = (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-	r->wall_offset_ms = r->sources.wall_offset_ms = wall - r->now_ms;
+	r->now_ms = WATCH_EPOCH_MS + clock_ms();
+	r->wall_offset_ms = r->sources.wall_offset_ms = clock_wall_ms() - r->now_ms;
 	return r->now_ms;
 }
 

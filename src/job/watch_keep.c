@@ -6,6 +6,7 @@
  * beyond the limits too.
  */
 #include "job/watch_keep.h"
+#include "base/clock.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -96,16 +97,13 @@ static const struct field gpu_fields[] = {
 struct watch_clock watch_clock_now(void)
 {
 	struct watch_clock c = { .boot = "" };
-	struct timespec t;
 	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd >= 0 ? read(fd, c.boot, 36) : 0;
 
 	cleanup_close(&fd);
 	c.boot[n > 0 ? n : 0] = '\0';
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	c.mono_ms = WATCH_EPOCH_MS + (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-	clock_gettime(CLOCK_REALTIME, &t);
-	c.wall_ms = (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+	c.mono_ms = WATCH_EPOCH_MS + clock_ms();
+	c.wall_ms = clock_wall_ms();
 	return c;
 }
 

@@ -9,6 +9,7 @@
 #include "job/web.h"
 #include "job/web_curl.h"
 #include "base/buf.h"
+#include "base/clock.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -43,14 +44,6 @@ struct web {
 	struct web_call *calls;
 	size_t n;
 };
-
-static int64_t clock_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 struct web *web_new(void)
 {
