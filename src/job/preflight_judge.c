@@ -51,21 +51,28 @@ const char *thousands(int64_t v)
 
 /* --- facts --- */
 
-const json_t *node_facts(const struct preflight_node *node, const char *probe)
+/* The first of a node's probes that says so of itself; NULL: none does. */
+static const json_t *probe_where(const struct preflight_node *node, const char *key,
+				 const char *value)
 {
 	const json_t *list = json_object_get(node->part, "probes"), *p;
 	size_t i;
 
 	json_array_foreach(list, i, p)
 	{
-		const char *name = fact_text(p, "name");
+		const char *said = fact_text(p, key);
 
 		if (i >= PROBES_MOST)
 			break;
-		if (name && !strcmp(name, probe))
-			return json_object_get(p, "facts");
+		if (said && !strcmp(said, value))
+			return p;
 	}
 	return NULL;
+}
+
+const json_t *node_facts(const struct preflight_node *node, const char *probe)
+{
+	return json_object_get(probe_where(node, "name", probe), "facts");
 }
 
 int64_t fact_number(const json_t *facts, const char *key, int64_t otherwise)
@@ -344,19 +351,7 @@ static void rule_of_lateness(struct judging *j)
 
 static bool has_probe_of(const struct preflight_node *node, enum invariant i)
 {
-	const json_t *list = json_object_get(node->part, "probes"), *p;
-	size_t k;
-
-	json_array_foreach(list, k, p)
-	{
-		const char *of = fact_text(p, "invariant");
-
-		if (k >= PROBES_MOST)
-			break;
-		if (of && !strcmp(of, invariant_name(i)))
-			return true;
-	}
-	return false;
+	return probe_where(node, "invariant", invariant_name(i));
 }
 
 /* A node that was started with other options did not look at what the judge asks about. */
