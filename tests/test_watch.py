@@ -285,6 +285,14 @@ class Logs(Case):
         self.assertEqual(said['detail']['rank'], 3)
         self.assertEqual(p.wait(10), 1)
 
+    def test_a_process_that_ended_is_told_by_its_status_not_by_its_command(self):
+        p = self.start('--log', self.log, '--until-end')
+        self.steps(30)
+        self.write("vm-07: [2026-11-02 10:11:12,304] [ERROR] [launch.py:321:sigkill_handler] ['/opt/bin/python', '-u', "
+                   "'train.py', '--local_rank=7'] exits with return code = 3\n")
+        self.assertIn('a process ended with status 3', self.wait_for(p, 'crashed')['summary'])
+        self.assertEqual(p.wait(10), 1)
+
     def test_words_that_are_no_utf8_are_told(self):
         p = self.start('--log', self.log, '--until-end', '--job', b'j\xff')
         self.steps(30)

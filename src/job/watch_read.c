@@ -98,6 +98,7 @@ static void tell_saying(struct log_piece *l, const struct saying *say, uint64_t 
 	uint8_t sight = of_saying[say->kind].sight;
 	bool last = line == say->last_line && say->last_line != say->line;
 	struct watch_seen s;
+	char ended[64];
 
 	/* Megatron's, behind a barrier of all ranks; other farewells are one rank's */
 	if (say->kind == SAY_LEFT && say->rank <= 0 && say->what != NO_ID &&
@@ -115,6 +116,14 @@ static void tell_saying(struct log_piece *l, const struct saying *say, uint64_t 
 	s.sure = of_saying[say->kind].sure;
 	s.history = l->p->history;
 	s.span_ms = MAX(say->duration_ns, 0) / 1000000;
+	if (say->kind == SAY_EXIT && say->value != EXIT_UNSEEN && !s.what) { /* its text is a command line */
+		snprintf(ended, sizeof(ended),
+			 say->value < 0 ? "a process was ended by signal %" PRId64
+					: "a process ended with status %" PRId64,
+			 say->value < 0 ? -say->value : say->value);
+		s.what = ended;
+		s.text = NULL;
+	}
 	if (!s.what)
 		s.what = of_saying[say->kind].what;
 	if (s.sight == SIGHT_DUMP)
