@@ -213,6 +213,18 @@ class Jobs(Agent):
             self.assertEqual(traced.returncode, status)
             self.assertTrue(traced.stderr.startswith(alone.stderr))
 
+    def test_ranks_that_will_find_no_room_are_told_of(self):
+        full = pathlib.Path(self.dir, 'full')
+        full.mkdir()
+        if os.geteuid() or subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', full], capture_output=True).returncode:
+            self.skipTest('skipped: no right to mount')
+        self.addCleanup(subprocess.run, ['umount', full], check=True)
+        for size, said in ((0, False), (7, True)):
+            (full / 'rest').write_bytes(bytes(size << 20))
+            r = subprocess.run([LOCKSTEP, 'trace', '--quiet', '--out', self.dir / f'rec{size}', '--', 'true'], capture_output=True,
+                               text=True, env={**os.environ, 'LOCKSTEP_DIR': str(full / 'rings')}, timeout=60)
+            self.assertEqual((r.returncode, 'nothing is recorded; LOCKSTEP_DIR names another' in r.stderr), (0, said), r.stderr)
+
     def test_what_cannot_be_run_has_the_status_of_env(self):
         (self.dir / 'no').write_text('x')
         self.assertEqual(self.trace(str(self.dir / 'none')).returncode, 127)

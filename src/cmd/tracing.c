@@ -8,6 +8,7 @@
 #include "cmd/cmd.h"
 #include "agent/agent.h"
 #include "base/buf.h"
+#include "model/ring_layout.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -108,6 +110,27 @@ static char *rings_folder(const char *out)
 	return xasprintf("/dev/shm/lockstep-%u-%08x", (unsigned)geteuid(), (unsigned)(h ^ h >> 32));
 }
 
+/* A rank that finds no room keeps off and has no ring to say so in. */
+static void say_if_full(const struct tracing *t)
+{
+	_cleanup_free_ char *above = xstrdup(t->rings);
+	char *slash = strrchr(above, '/');
+	struct statvfs fs;
+
+	if (statvfs(t->rings, &fs) < 0) {
+		if (!slash || slash == above)
+			return;
+		*slash = '\0';
+		if (statvfs(above, &fs) < 0)
+			return;
+	}
+	if (fs.f_blocks && fs.f_bavail < fs.f_blocks / RING_FREE_PARTS)
+		complain("%s: %s is on a file system of which less than one part in %u is free: "
+			 "ranks keep off it and nothing is recorded; LOCKSTEP_DIR names another "
+			 "folder",
+			 t->who, t->rings, RING_FREE_PARTS);
+}
+
 static int environment(struct tracing *t)
 {
 	_cleanup_free_ char *library = library_path(t), *site = python_path(t);
@@ -119,6 +142,7 @@ static int environment(struct tracing *t)
 		return -ENOENT;
 	}
 	t->rings = rings && *rings ? xstrdup(rings) : rings_folder(t->out);
+	say_if_full(t);
 	env_set(t, "LOCKSTEP_DIR", t->rings, &left);
 	env_set(t, "LOCKSTEP_JOB", t->job ? t->job : slash && slash[1] ? slash + 1 : t->out, &left);
 	env_set(t, "LOCKSTEP_LIBRARY", library, &left);

@@ -116,7 +116,8 @@ static void tell_saying(struct log_piece *l, const struct saying *say, uint64_t 
 	s.sure = of_saying[say->kind].sure;
 	s.history = l->p->history;
 	s.span_ms = MAX(say->duration_ns, 0) / 1000000;
-	if (say->kind == SAY_EXIT && say->value != EXIT_UNSEEN && !s.what) { /* its text is a command line */
+	if (say->kind == SAY_EXIT && say->value != EXIT_UNSEEN &&
+	    !s.what) { /* its text is a command line */
 		snprintf(ended, sizeof(ended),
 			 say->value < 0 ? "a process was ended by signal %" PRId64
 					: "a process ended with status %" PRId64,

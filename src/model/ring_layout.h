@@ -29,7 +29,8 @@
 #define RING_PENDING	 64u	 /* collectives under way at a time */
 #define RING_NAMES	 8192u	 /* names of a process */
 #define RING_NAME_BYTES	 393216u /* of all of them, with their lengths */
-#define RING_NAME_MAX	 1023u	 /* bytes of one; longer ones are cut, and counted */
+#define RING_FREE_PARTS	 4u    /* one part in so many of its file system stays free behind a ring */
+#define RING_NAME_MAX	 1023u /* bytes of one; longer ones are cut, and counted */
 
 enum ring_kind {
 	RING_NONE,

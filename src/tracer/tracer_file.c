@@ -161,7 +161,7 @@ static int room_for(int fd, uint64_t bytes)
 		return -errno;
 	if (fs.f_blocks && ((uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize < bytes ||
 			    (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize - bytes <
-				(uint64_t)fs.f_blocks * (uint64_t)fs.f_bsize / 4))
+				(uint64_t)fs.f_blocks * (uint64_t)fs.f_bsize / RING_FREE_PARTS))
 		return -ENOSPC;
 	return 0;
 }
