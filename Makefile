@@ -38,7 +38,7 @@ check:
 check-torch: all
 	@scripts/deps.sh python
 	@ninja -C $(BUILD) $(NINJA_FLAGS) --quiet liblockstep.so python/_lockstep.abi3.so tests/print_checkpoints
-	@TORCH=$(TORCH) TORCH_INDEX=$(TORCH_INDEX) scripts/check-torch.sh
+	@BUILD=$(BUILD) TORCH=$(TORCH) TORCH_INDEX=$(TORCH_INDEX) scripts/check-torch.sh
 
 check-long:
 	@scripts/deps.sh build test check long

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # check-torch.sh - tests that run a real training job, in a venv kept by PyTorch's version.
 #
+# BUILD is the folder of the build (default build).
 # TORCH_TESTS=quick leaves out tests that take minutes, as CI does.
 # TORCH is the version; TORCH_INDEX an index URL for pip, to choose the build (the CPU one is enough).
 set -u
@@ -42,7 +43,7 @@ if prepare >$logs/torch-venv.log 2>&1; then
 		run.py | test_*.py) ;;
 		*) continue ;;
 		esac
-		LOCKSTEP=$PWD/build/lockstep "$venv/bin/python" "$test" $(quick_of "$(basename "$test")") \
+		LOCKSTEP=$PWD/${BUILD:-build}/lockstep "$venv/bin/python" "$test" $(quick_of "$(basename "$test")") \
 			>$logs/torch.log 2>&1
 		status=$?
 		ok=$(grep -c '^ok ' $logs/torch.log)
