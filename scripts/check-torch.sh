@@ -3,6 +3,7 @@
 # check-torch.sh - tests that run a real training job, in a venv kept by PyTorch's version.
 #
 # BUILD is the folder of the build (default build).
+# --prepare makes the venv and does no more.
 # TORCH_TESTS=quick leaves out tests that take minutes, as CI does.
 # TORCH is the version; TORCH_INDEX an index URL for pip, to choose the build (the CPU one is enough).
 set -u
@@ -35,6 +36,11 @@ prepare() {
 			${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "torch==$version" numpy &&
 		touch "$venv/ready"
 }
+
+if [ "${1:-}" = --prepare ]; then
+	prepare >$logs/torch-venv.log 2>&1
+	exit
+fi
 
 begin=$SECONDS passed=0 failed=0
 if prepare >$logs/torch-venv.log 2>&1; then

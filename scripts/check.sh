@@ -51,31 +51,47 @@ configure() { # configure FOLDER CC OPTIONS...
 	[ -e "$folder/build.ninja" ] || CC=$compiler meson setup "$folder" -Dwerror=true "$@"
 }
 
-gcc_release() {
-	configure build-check-gcc gcc --buildtype=release -Ddebug=true &&
-		ninja -C build-check-gcc &&
-		meson test -C build-check-gcc --no-rebuild --no-suite hostile --print-errorlogs
+build_gcc() {
+	configure build-check-gcc gcc --buildtype=release -Ddebug=true && ninja -C build-check-gcc
 }
-# With clang's warnings. The corpora of the fuzz targets are among the tests.
-sanitized() {
+# With clang's warnings.
+build_address() {
 	configure build-check-asan clang -Db_sanitize=address,undefined -Db_lundef=false \
-		-Doptimization=1 &&
-		ninja -C build-check-asan &&
+		-Doptimization=1 && ninja -C build-check-asan
+}
+build_threads() {
+	configure build-check-tsan clang -Db_sanitize=thread -Db_lundef=false -Doptimization=1 &&
+		ninja -C build-check-tsan liblockstep.so tests/test_pool tests/test_tracer \
+			tests/tracer_victim tests/tracer_loads tests/test_nvtx tests/test_nccl \
+			tests/test_cupti tests/standin_cupti.so
+}
+
+gcc_release() {
+	meson test -C build-check-gcc --no-rebuild --no-suite hostile --print-errorlogs
+}
+# The corpora of the fuzz targets are among the tests.
+sanitized() {
+	build_address &&
 		ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 \
 			UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 			meson test -C build-check-asan --no-rebuild --no-suite slow --print-errorlogs \
 			--timeout-multiplier 4
 }
 threads() {
-	configure build-check-tsan clang -Db_sanitize=thread -Db_lundef=false -Doptimization=1 &&
-		ninja -C build-check-tsan liblockstep.so tests/test_pool tests/test_tracer \
-			tests/tracer_victim tests/tracer_loads tests/test_nvtx tests/test_nccl \
-			tests/test_cupti tests/standin_cupti.so &&
-		TSAN_OPTIONS=halt_on_error=1 meson test -C build-check-tsan --no-rebuild \
-			--suite threads --print-errorlogs --timeout-multiplier 4
+	build_threads && TSAN_OPTIONS=halt_on_error=1 meson test -C build-check-tsan --no-rebuild \
+		--suite threads --print-errorlogs --timeout-multiplier 4
 }
 
+suite gcc-build build_gcc
+# Many tests mostly wait, so the other builds go on beside them, at the lowest priority. What they
+# have to say is said by the suites, which build again what is not there.
+(
+	renice -n 19 -p $BASHPID
+	build_address
+	build_threads
+) >$logs/builds.log 2>&1 &
 suite gcc-release gcc_release
+wait
 suite address-undefined sanitized
 suite threads threads
 for check in scripts/lint/[a-z]*; do

@@ -512,6 +512,15 @@ class Others(Case):
         time.sleep(0.2)
         self.assertEqual(subprocess.run(['pgrep', '-f', f'sleep {odd}'], capture_output=True).stdout, b'')
 
+    def test_one_who_may_take_longer_than_a_look_holds_it_up_neither(self):
+        log = self.dir / 'log'
+        p = self.start('--log', log, '--endpoint', self.serve(b'', hold=True), '--deadline', '60s')
+        for i in range(40):
+            with open(log, 'a') as f:
+                f.write(f'step {i}/100 loss 1.0\n')
+            time.sleep(0.05)
+        self.wait_for(p, 'hung')
+
     def test_a_command_may_print_for_ever_or_once(self):
         stream = ("python3 -uc \"import time\nprint('index, utilization.gpu [%], power.draw [W], power.limit [W]')\n"
                   "while True:\n for i in range(4): print(f'{i}, 100 %, 600 W, 700 W')\n time.sleep(0.05)\"")

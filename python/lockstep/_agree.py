@@ -5,6 +5,7 @@ are in, ours are never in their order.
 Every message has the same length, and says in which matter it is (the tag): ranks that are not at the same place find
 that out instead of taking each other's numbers.
 """
+import array
 import sys
 
 SLOTS = 11       # integers of a message
@@ -72,6 +73,7 @@ class Agreement:
         self.rank, self.size = dist.get_rank(self.own), dist.get_world_size(self.own)
         self.least = dist.AllreduceOptions()
         self.least.reduceOp = dist.ReduceOp.MIN
+        self.free = []      # messages to use again: making a tensor is most of what sending one costs
 
     def alive(self):
         """Its process group has not been destroyed."""
@@ -85,17 +87,25 @@ class Agreement:
 
     def post(self, tag, values):
         """Sends at most SLOTS - 2 integers on their way; waits for nobody."""
-        numbers = self.torch.tensor([tag, -tag, *values, *[0] * (SLOTS - 2 - len(values))], dtype=self.torch.int64)
-        return numbers, self.own.allreduce([numbers], self.least), len(values)
+        numbers, tensors = self.free.pop() if self.free else self._message()
+        numbers[:] = array.array('q', [tag, -tag, *values, *[0] * (SLOTS - 2 - len(values))])
+        return numbers, tensors, self.own.allreduce(tensors, self.least), len(values)
+
+    def _message(self):
+        """Integers, and the tensor that lies on them."""
+        numbers = array.array('q', bytes(8 * SLOTS))
+        return numbers, [self.torch.frombuffer(numbers, dtype=self.torch.int64)]
 
     def result(self, posted, seconds=None):
         """The least of each integer, once all have sent theirs."""
-        numbers, work, n = posted
+        numbers, tensors, work, n = posted
         if seconds:
             work.wait(self.timedelta(seconds=seconds))
         else:
             work.wait()
-        return self.checked(numbers.tolist(), n)
+        got = numbers.tolist()
+        self.free.append((numbers, tensors))    # not where it raised: it may yet be written to
+        return self.checked(got, n)
 
     @staticmethod
     def checked(numbers, n):

@@ -327,6 +327,9 @@ static void alerts_end(struct watcher *r)
 
 static void run(struct watcher *r)
 {
+	/* A source that answers late, or never, while others are asked anew, holds up no judgement. */
+	const int64_t late_ms = r->o->deadline_ms + LATE_MS;
+	const int64_t most_ms = r->o->once ? late_ms : MIN(late_ms, r->o->interval_ms);
 	int64_t asked_ms = now_of(r), next_alert = INT64_MAX;
 	bool due = false, end = false;
 
@@ -338,12 +341,12 @@ static void run(struct watcher *r)
 
 		if (now >= sources_next(&r->sources) || !r->sources.v.n) {
 			sources_look(&r->sources, now);
-			asked_ms = now;
+			if (!due)
+				asked_ms = now;
 			due = true;
 		}
 		sources_take(&r->sources, now);
-		if (due &&
-		    (!sources_wait(&r->sources) || now - asked_ms > r->o->deadline_ms + LATE_MS)) {
+		if (due && (!sources_wait(&r->sources) || now - asked_ms > most_ms)) {
 			judge(r);
 			due = false;
 			end = is_over(r);
