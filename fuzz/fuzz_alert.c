@@ -12,7 +12,7 @@
 
 #include "fuzz_source.h"
 
-#include "job/alert_inside.h"
+#include "alert/alert_inside.h"
 
 static uint32_t crc32_of(const uint8_t *p, size_t len)
 {

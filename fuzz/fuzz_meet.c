@@ -4,9 +4,9 @@
  * right tags, as from one who holds the secret and means ill. The first byte says which; then each
  * message is a type, a length of two bytes, and its bytes.
  */
-#include "job/meet_caller.h"
-#include "job/meet_file.h"
-#include "job/meet_hall.h"
+#include "meet/meet_caller.h"
+#include "meet/meet_file.h"
+#include "meet/meet_hall.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

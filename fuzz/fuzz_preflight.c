@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-#include "job/preflight_gpus.h"
+#include "preflight/preflight_gpus.h"
 
 #define NODES_MOST 16u
 

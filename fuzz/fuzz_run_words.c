@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A job's output of any bytes, in pieces: progress counts what is new and nothing runs over. */
-#include "job/run_inside.h"
+#include "run/run_inside.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,9 +7,9 @@
 
 #include "fuzz_source.h"
 
-#include "job/watch_config.h"
-#include "job/watch_keep.h"
-#include "job/watch_read.h"
+#include "watch/watch_config.h"
+#include "watch/watch_keep.h"
+#include "watch/watch_read.h"
 
 static const struct option_row rows[] = {
 	{ "log", 'l', OPTION_TEXTS, 0, "PATH", "" },

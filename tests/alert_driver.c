@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "job/alert.h"
+#include "alert/alert.h"
 
 static int64_t skipped_ms;
 static struct alerts *alerts;

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "job/alert_inside.h"
+#include "alert/alert_inside.h"
 
 #define HOUR_MS	 (3600 * (int64_t)1000)
 #define CLAIM(f) cmocka_unit_test_setup_teardown(f, begin, end)

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "job/digest.h"
+#include "meet/digest.h"
 #include "meet_rows.h"
 
 static int64_t offset_ns;

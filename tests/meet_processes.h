@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "job/meet_inside.h"
+#include "meet/meet_inside.h"
 #include "meet_rows.h"
 
 static char scratch[64], secret[96], other_secret[96], folder[96], address[32];

@@ -3,7 +3,7 @@
 #pragma once
 #include <stdio.h>
 
-#include "job/meet.h"
+#include "meet/meet.h"
 
 static inline int rows_judge(void *user, const struct meet_part *parts, size_t n,
 			     struct buf *ret_verdict, struct error *reterr)

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "job/digest.h"
+#include "meet/digest.h"
 
 static void expect(const char *key, size_t key_len, const char *text, size_t len, const char *want)
 {

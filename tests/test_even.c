@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "job/even.h"
+#include "preflight/even.h"
 #include "read/shards.h"
 
 static struct rank_blocks row(int64_t rank, int64_t blocks, int64_t tokens)

@@ -12,8 +12,8 @@
 
 #include <stdio.h>
 
-#include "job/meet_caller.h"
-#include "job/meet_hall.h"
+#include "meet/meet_caller.h"
+#include "meet/meet_hall.h"
 #include "meet_rows.h"
 
 #define PART "what node 1 has to say"

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "job/preflight.h"
+#include "preflight/preflight.h"
 
 #define NODES 4u
 

@@ -9,8 +9,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "job/watch_keep.h"
-#include "job/watch_read.h"
+#include "watch/watch_keep.h"
+#include "watch/watch_read.h"
 
 #define MINUTE ((int64_t)60000)
 

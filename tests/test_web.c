@@ -16,8 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "job/web.h"
-#include "job/web_curl.h"
+#include "alert/web.h"
+#include "alert/web_curl.h"
 
 #if __has_include(<curl/curl.h>)
 #include <curl/curl.h>

@@ -14,11 +14,17 @@ MAY = {
     'judge': {'base', 'model'},
     'show': {'base', 'model'},
     'store': {'base', 'model'},
-    'job': {'base', 'model', 'read'},
+    'node': {'base'},
+    'meet': {'base'},
+    'preflight': {'base', 'read', 'node', 'meet'},
+    'alert': {'base'},
+    'watch': {'base', 'read', 'node', 'alert'},
+    'run': {'base', 'model', 'read', 'meet'},
     'sim': {'base', 'model'},
     'tracer': set(),
     'agent': {'base', 'model', 'fold', 'store'},
-    'cmd': {'base', 'model', 'read', 'fold', 'judge', 'show', 'store', 'job', 'sim', 'agent'},
+    'cmd': {'base', 'model', 'read', 'fold', 'judge', 'show', 'store', 'node', 'meet', 'preflight', 'alert', 'watch', 'run', 'sim',
+            'agent'},
 }
 # In the training process there is libc and nothing of ours but these.
 IN_PROCESS = {'model/ring_layout.h', 'lockstep/lockstep.h'}

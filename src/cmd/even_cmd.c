@@ -2,13 +2,14 @@
 /*
  * even_cmd.c - `lockstep even`: from what each rank has to the step at which all must stop.
  *
- * The counts come from src/read/shards.h, the arithmetic from src/job/even.h; here are the words.
+ * The counts come from src/read/shards.h, the arithmetic from src/preflight/even.h; here are the
+ * words.
  */
 #include "cmd/cmd.h"
 #include "base/buf.h"
 #include "base/progress.h"
 #include "base/pool.h"
-#include "job/even.h"
+#include "preflight/even.h"
 #include "read/shards.h"
 #include "show/clean.h"
 #include "show/page.h"

@@ -6,7 +6,7 @@
  * It says what it got of whom, what it did not get and why, and what to do with the folder.
  */
 #include "cmd/cmd.h"
-#include "job/collect_run.h"
+#include "node/collect_run.h"
 
 #include <stdio.h>
 

@@ -4,7 +4,7 @@
  * nodes. Status 0 ready, 1 refused, 2 cannot tell, the same on every node.
  */
 #include "cmd/cmd.h"
-#include "job/preflight.h"
+#include "preflight/preflight.h"
 
 #include <ctype.h>
 #include <signal.h>

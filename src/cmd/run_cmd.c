@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run_cmd.c - `lockstep run [OPTION...] -- CMD`: the gate first, then CMD guarded (src/job/run.h).
+ * run_cmd.c - `lockstep run [OPTION...] -- CMD`: the gate first, then CMD guarded (src/run/run.h).
  */
 #include "cmd/cmd.h"
 #include "cmd/tracing.h"
-#include "job/run.h"
+#include "run/run.h"
 
 #include <fcntl.h>
 #include <signal.h>

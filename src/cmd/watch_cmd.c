@@ -6,8 +6,8 @@
  * and what a file says goes the way of the command line, on which later ones win.
  */
 #include "cmd/cmd.h"
-#include "job/watch.h"
-#include "job/watch_config.h"
+#include "watch/watch.h"
+#include "watch/watch_config.h"
 
 #include <limits.h>
 #include <math.h>

@@ -6,7 +6,7 @@
  * shown, and links and devices inside are passed over.
  */
 #include "read/archive.h"
-#include "read/library.h"
+#include "base/library.h"
 
 #include <pthread.h>
 #include <stdio.h>

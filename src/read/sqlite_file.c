@@ -7,7 +7,7 @@
  * works for longer than the file's size can justify is stopped.
  */
 #include "read/sqlite_file.h"
-#include "read/library.h"
+#include "base/library.h"
 
 #include <math.h>
 #include <pthread.h>
