@@ -289,7 +289,8 @@ bool watch_report(struct watcher *r)
 		news = true;
 	}
 	/* what was being collected for is over */
-	if (r->evidence_of != MATTERS && !r->evidence.child.pid && !r->now.matters[r->evidence_of].raised)
+	if (r->evidence_of != MATTERS && !r->evidence.child.pid &&
+	    !r->now.matters[r->evidence_of].raised)
 		r->evidence_of = MATTERS;
 	if (r->now.state != r->state)
 		r->since_ms = r->now_ms;
