@@ -122,6 +122,16 @@ class Agent(unittest.TestCase):
 class Jobs(Agent):
     """Real processes, traced by liblockstep.so."""
 
+    def test_a_program_without_its_python_hooks_says_so(self):
+        there = self.dir / 'bin'
+        there.mkdir()
+        for name in ('lockstep', 'liblockstep.so'):
+            shutil.copy(pathlib.Path(LOCKSTEP).parent / name, there)
+        for hooks, times in (({}, 1), ({'LOCKSTEP_PYTHON': str(there)}, 0)):
+            r = subprocess.run([there / 'lockstep', 'trace', '--out', self.out, '--', 'true'], capture_output=True, text=True,
+                               env=dict(self.env, **hooks), timeout=60)
+            self.assertEqual(r.stderr.count('no Python hooks beside'), times, r.stderr)
+
     def blames(self, kind, cause):
         """Others' work on these CPUs may be a fault of its own, as these see it: asked three times at most."""
         for left in (2, 1, 0):

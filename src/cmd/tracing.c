@@ -151,6 +151,10 @@ static int environment(struct tracing *t)
 	env_set(t, "NCCL_PROFILER_PLUGIN", library, &left);
 	if (site)
 		env_python(site);
+	else
+		complain("%s: no Python hooks beside %s: of a job in Python only what it tells "
+			 "itself is recorded; LOCKSTEP_PYTHON names their folder",
+			 t->who, t->self);
 	if (left.len) {
 		buf_put(&left, "", 1);
 		complain("%s: set already and left as it is: %s", t->who, (char *)left.data);
