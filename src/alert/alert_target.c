@@ -54,11 +54,11 @@ int target_open(struct alerts *a, struct target *t, const struct alert_target *f
 	t->ca_file = copy(from->ca_file);
 	t->token_file = copy(from->token_file);
 	t->least = from->least;
-	if (t->webhook)
-		web_url_name(t->webhook, t->name, sizeof(t->name));
-	else
+	if (t->command)
 		snprintf(t->name, sizeof(t->name), "command \"%.*s\"",
 			 (int)MIN(strcspn(t->command, " \t\n"), 80), t->command);
+	else
+		web_url_name(t->webhook, t->name, sizeof(t->name));
 	return 0;
 }
 

@@ -305,7 +305,7 @@ static int gate(const struct preflight_args *a, char **strict)
 		r = fill_meeting(a, &meet, &error);
 	if (r >= 0)
 		r = settle_meeting(a, &plan, &meet, &error);
-	if (r >= 0 && a->names) {
+	if (r >= 0 && copy) {
 		names = xcalloc(meet.nodes, sizeof(*names));
 		r = split_names(a->names, copy, names, meet.nodes, &error);
 		meet.names = names;
@@ -325,7 +325,7 @@ static int gate(const struct preflight_args *a, char **strict)
 /* Nothing of ours stays behind, and the signal ends us as it would have. */
 static void ended(int number)
 {
-	preflight_tidy();
+	preflight_tidy(); /* NOLINT(bugprone-signal-handler): it unlinks, which is allowed here */
 	signal(number, SIG_DFL);
 	raise(number);
 }

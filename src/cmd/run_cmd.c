@@ -489,8 +489,10 @@ int run_main(int argc, char **argv)
 	folder = make_folder(args.out);
 	if (!self || !folder || !gate_opens(&args, self, folder))
 		return RUN_NO_START;
-	if (args.checkpoints)
-		args.checkpoints = checkpoints = absolute(args.checkpoints);
+	if (args.checkpoints) {
+		checkpoints = absolute(args.checkpoints);
+		args.checkpoints = checkpoints;
+	}
 	traced.off = args.no_trace;
 	traced.collective_s = args.collective;
 	fill_plan(&args, &plan);

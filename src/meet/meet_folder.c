@@ -298,7 +298,7 @@ static bool look_for_verdict(struct meet_place *p, int dir, struct buf *ret_verd
 {
 	struct buf text = { 0 };
 	struct meet_file f = { 0 };
-	struct stat st;
+	struct stat st = { 0 };
 	_cleanup_close_ int fd = place_open_file(dir, FILE_VERDICT_NAME, VERDICT_FILE_MOST, &st);
 	bool ours = false;
 	int r = fd;

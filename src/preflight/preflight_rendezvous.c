@@ -121,9 +121,10 @@ json_t *rendezvous_facts(const char *place, unsigned limit_ms)
 	json_t *j;
 	int r;
 
-	if (!place && address && *address && number && *number)
-		place = made =
-		    xasprintf(strchr(address, ':') ? "[%s]:%s" : "%s:%s", address, number);
+	if (!place && address && *address && number && *number) {
+		made = xasprintf(strchr(address, ':') ? "[%s]:%s" : "%s:%s", address, number);
+		place = made;
+	}
 	if (!place)
 		return NULL;
 	j = json_object();

@@ -22,7 +22,7 @@ static const struct {
 
 static bool level_word(struct scan *s, char *ret)
 {
-	if (s->p == s->end || !memchr("IWECFDSiwed", *s->p, strlen("IWECFDSiwed")))
+	if (s->p == s->end || !*s->p || !strchr("IWECFDSiwed", *s->p))
 		return false;
 	for (size_t i = 0; i < ARRAY_SIZE(levels); i++) {
 		struct scan q = *s;

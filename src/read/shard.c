@@ -165,7 +165,7 @@ int shard_count_by(const char *path, const char *length_field, struct shard *ret
 		   struct error *reterr)
 {
 	struct shard_file f;
-	enum shard_kind kind;
+	enum shard_kind kind = SHARD_KINDS;
 	int r = shard_open(path, &f, &kind, reterr);
 
 	if (r < 0)

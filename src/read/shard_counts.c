@@ -760,10 +760,10 @@ int shard_count_counts(struct shard_file *f, struct shard *ret, struct error *re
 {
 	_cleanup_free_ char *text = NULL;
 	struct count_cells c = { .world = -1 };
-	size_t len;
+	size_t len = 0;
 	int r = counts_text(f, &text, &len, reterr);
 
-	if (r < 0)
+	if (r < 0 || !text)
 		return r;
 	r = counts_parse(f->path, text, len, &c, reterr);
 	if (!r)

@@ -40,9 +40,10 @@ static void see_users(struct run *r)
 
 	for (size_t i = 0; i < ARRAY_SIZE(variables); i++) {
 		const struct variable *v = &variables[i];
+		const char *now = getenv(v->name);
 
 		users[i] = set(v->name) || set(v->alias);
-		if (!set(v->name) || strcmp(getenv(v->name), v->value) == 0)
+		if (!now || !*now || strcmp(now, v->value) == 0)
 			continue;
 		buf_put(&left, left.len ? ", " : "", left.len ? 2 : 0);
 		buf_put(&left, v->name, strlen(v->name));

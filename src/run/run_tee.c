@@ -56,7 +56,7 @@ static int open_terminal(int like, int *ret_master, int *ret_slave)
 static int open_stream(struct tee *t, int to)
 {
 	struct stream *s = &t->streams[t->n];
-	int ends[2];
+	int ends[2] = { -1, -1 };
 
 	*s = (struct stream){ .to = to };
 	if (!isatty(to) || open_terminal(to, &ends[0], &ends[1]) < 0) {

@@ -165,7 +165,7 @@ static int open_moved(const struct follow *f)
 {
 	const char *slash = strrchr(f->path, '/');
 	_cleanup_free_ char *folder =
-	    slash ? strndup(f->path, (size_t)(slash - f->path) + 1) : xstrdup("./");
+	    slash ? xasprintf("%.*s", (int)(slash - f->path) + 1, f->path) : xstrdup("./");
 	DIR *d = opendir(folder);
 	const struct dirent *e;
 	int fd = -1;
@@ -186,8 +186,10 @@ static void finish_old(struct follow *f, follow_fn fn, void *user)
 	struct stat st;
 	int fd = f->fd;
 
-	if (fd < 0)
-		fd = moved = open_moved(f);
+	if (fd < 0) {
+		moved = open_moved(f);
+		fd = moved;
+	}
 	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == f->ino &&
 	    print_same(f, fd))
 		while (read_on(f, fd, true, false, fn, user) == 1)
