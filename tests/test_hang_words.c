@@ -183,6 +183,42 @@ static void the_launchers_first_failure_outweighs_the_order_of_lines(void **stat
 	case_done(&c);
 }
 
+static void bare_exits(struct hang_case *c, int64_t n)
+{
+	struct testimony *t = log_file(c);
+
+	says(t, SAY_FIRST_FAILURE, 0, "exitcode  : 1")->value = 1;
+	for (int64_t rank = 1; rank < n; rank++)
+		says(t, SAY_EXIT, rank, "exitcode  : 1")->value = 1;
+}
+
+static void exit_codes_that_all_ranks_have_blame_no_rank(void **state)
+{
+	struct hang_case c;
+
+	(void)state;
+	case_new(&c);
+	bare_exits(&c, 4);
+	assert_named(&c, VERDICT_CRASHED, CAUSE_DEAD_RANK, "");
+	case_done(&c);
+}
+
+/* They lived when their dumps were written, and waited: the launcher's first is not the first. */
+static void exit_codes_after_a_hang_are_its_echo(void **state)
+{
+	struct hang_case c;
+
+	(void)state;
+	case_new(&c);
+	case_group(&c, "world", "0", "default_pg", "[0, 1, 2, 3]");
+	for (int64_t rank = 0; rank < 4; rank++)
+		dump(&c, rank,
+		     rank == 2 ? "3(world:all_reduce)" : "3(world:all_reduce) world:all_reduce?");
+	bare_exits(&c, 4);
+	assert_named(&c, VERDICT_CRASHED, CAUSE_MISSING_RANK, "2");
+	case_done(&c);
+}
+
 static void words_that_most_ranks_say_blame_the_code_and_no_rank(void **state)
 {
 	struct hang_case c;
@@ -690,6 +726,8 @@ int main(void)
 		cmocka_unit_test(echoes_are_not_causes),
 		cmocka_unit_test(who_is_ended_by_its_launcher_did_not_fail),
 		cmocka_unit_test(the_launchers_first_failure_outweighs_the_order_of_lines),
+		cmocka_unit_test(exit_codes_that_all_ranks_have_blame_no_rank),
+		cmocka_unit_test(exit_codes_after_a_hang_are_its_echo),
 		cmocka_unit_test(words_that_most_ranks_say_blame_the_code_and_no_rank),
 		cmocka_unit_test(an_end_without_an_error_is_no_failure),
 		cmocka_unit_test(ends_after_a_time_out_are_not_causes),

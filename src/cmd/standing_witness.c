@@ -11,7 +11,7 @@ static uint32_t name_of(struct testimony *t, const struct intern *names, uint32_
 static struct testimony *begin(enum witness w, const struct rank_standing *s,
 			       const struct rank_info *info, const struct intern *names)
 {
-	struct testimony *t = testimony_new(w, "standing");
+	struct testimony *t = testimony_new(w, TESTIMONY_TRACED);
 
 	t->rank = info->rank;
 	t->pid = s->pid;

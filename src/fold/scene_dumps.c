@@ -141,10 +141,29 @@ static void say_doubled(struct building *b)
 	free(ranks.v);
 }
 
+/* The Flight Recorder and our tracer count a rank's collectives each in its own way: of one job one
+   of them is taken, the recorder if it tells of half as many ranks. */
+static bool takes_recorder(const struct building *b, uint32_t job)
+{
+	size_t recorder = 0, traced = 0;
+
+	for (size_t i = 0; i < b->n; i++) {
+		const struct dump_view *v = b->parts[i].view;
+		uint32_t of = v ? job_of(b, v) : NO_ID;
+
+		if (!v || v->rank < 0 || (of != NO_ID && of != job))
+			continue;
+		traced += v->traced;
+		recorder += !v->traced;
+	}
+	return recorder && 2 * recorder >= traced;
+}
+
 void choose_dumps(struct building *b)
 {
 	VEC(struct dump_view *) all = { 0 };
 	uint32_t job = largest_job(b);
+	const bool recorder = takes_recorder(b, job);
 	size_t other = 0, stale = 0, nameless = 0, kept = 0;
 	int64_t oldest;
 
@@ -152,7 +171,7 @@ void choose_dumps(struct building *b)
 		struct dump_view *v = b->parts[i].view;
 		uint32_t of = v ? job_of(b, v) : NO_ID;
 
-		if (!v)
+		if (!v || v->traced == recorder)
 			continue;
 		if (v->rank < 0)
 			nameless++;

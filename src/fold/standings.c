@@ -581,6 +581,7 @@ struct dump_view *standings_take(struct standings *s, struct testimony *t, bool 
 
 	k.v->rank = t->rank;
 	k.v->cut = cut;
+	k.v->traced = t->format && !strcmp(t->format, TESTIMONY_TRACED);
 	k.v->time_ns = t->time_ns;
 	k.v->world_size = t->world_size;
 	k.v->host = name_of(&k, t->host);

@@ -55,6 +55,7 @@ struct dump_view {
 	int64_t time_ns, world_size;
 	uint64_t entries;
 	bool cut;	      /* it ends in the middle: what it lacks proves nothing */
+	bool traced;	      /* by our tracer, whose numbers are not a Flight Recorder's */
 	uint64_t fingerprint; /* of what it says: twins are equal */
 	VEC(struct dump_group) groups;
 	uint32_t first_wait;   /* row of groups: where its first unfinished operation is; NO_ID */

@@ -119,9 +119,24 @@ static void note_fate(const struct hang *h, struct fate *f, const struct scene_s
 	}
 }
 
+static bool someone_waits(const struct hang *h)
+{
+	for (size_t i = 0; i < h->s->ranks.n; i++)
+		if (h->s->ranks.v[i].wait_group != NO_ID)
+			return true;
+	return false;
+}
+
+/* It lived when dumps were written in which ranks wait: its exit code came after that. */
+static bool outlived_a_hang(const struct hang *h, uint32_t row, int64_t exit)
+{
+	return exit > 0 && exit < 128 && row != NO_ID && h->s->ranks.v[row].lived &&
+	       h->s->ranks.v[row].witnesses & 1u << WITNESS_DUMP && someone_waits(h);
+}
+
 /* Ended by somebody else's doing: by its launcher, its own watchdog, or a lost peer.
    timeout_ns: when the first watchdog spoke */
-static bool followed(const struct hang *h, const struct fate *f, int64_t timeout_ns)
+static bool followed(const struct hang *h, uint32_t row, const struct fate *f, int64_t timeout_ns)
 {
 	const struct meaning *m = f->best ? meaning_of(f->best->s.kind) : NULL;
 	int64_t exit = f->exit ? f->exit->s.value : 0;
@@ -136,7 +151,7 @@ static bool followed(const struct hang *h, const struct fate *f, int64_t timeout
 		return f->timed_out ||
 		       (f->echo && m->kind != SAY_FATAL && earlier(f->echo, f->best));
 	}
-	if (f->stopped || ended_from_outside(exit))
+	if (f->stopped || ended_from_outside(exit) || outlived_a_hang(h, row, exit))
 		return true;
 	if (h->timed_out && exit == -SIGABRT)
 		return true; /* what a watchdog does after a time-out */
@@ -227,7 +242,7 @@ void look_at_failures(struct hang *h)
 	}
 	for (uint32_t row = 0; row < h->s->ranks.n; row++) {
 		const struct fate *f = &fate[row];
-		bool echo = followed(h, f, timeout_ns);
+		bool echo = followed(h, row, f, timeout_ns);
 
 		h->look[row].echo = echo && (f->best || f->exit || f->echo);
 		if (echo)
@@ -255,8 +270,11 @@ static uint32_t row_of_failure(const struct hang *h, const struct failure *f)
 	return NO_ID;
 }
 
+/* An exit code is one, whether the launcher calls it the first or not. */
 static bool same_words(const struct failure *a, const struct failure *b)
 {
+	if (meaning_of(a->said->s.kind)->weight <= 2 && meaning_of(b->said->s.kind)->weight <= 2)
+		return a->said->s.value == b->said->s.value;
 	return a->said->s.kind == b->said->s.kind && a->said->s.what == b->said->s.what;
 }
 

@@ -281,6 +281,7 @@ struct testimony {
 	} by_signature, by_group, by_saying, by_rank, by_gpu, by_counter;
 	uint32_t progress_last; /* the row of it that was looked up last */
 };
+#define TESTIMONY_TRACED      "standing" /* the format of what our tracer saw last of a rank */
 #define TESTIMONY_SAYINGS_MAX 262144u
 #define TESTIMONY_STACKS_MAX  131072u
 #define TESTIMONY_GPUS_MAX    131072u
