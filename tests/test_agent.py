@@ -53,6 +53,10 @@ def steps_of(folder):
     return found
 
 
+def children(pid):
+    return [int(c) for c in pathlib.Path(f'/proc/{pid}/task/{pid}/children').read_text().split()]
+
+
 class Agent(unittest.TestCase):
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()
@@ -175,6 +179,33 @@ class Jobs(Agent):
             first = d['findings'][0]
             self.assertEqual((d['verdict'], first['cause'], first['culprits']['ranks']), ('crashed', 'dead-rank', [2]))
             self.assertIn('in the middle of backward of step 15', json.dumps(first))
+
+    def test_a_rank_that_dies_between_two_phases_is_named(self):
+        r = self.trace(LIVE_JOB, 'kind=lost')
+        self.assertEqual(r.returncode, 137)
+        d = self.verdict()
+        first = d['findings'][0]
+        self.assertEqual((d['verdict'], first['cause'], first['culprits']['ranks']), ('crashed', 'dead-rank', [2]))
+
+    def test_those_that_are_ended_after_one_left_are_not_named(self):
+        r = self.trace(LIVE_JOB, 'kind=leave')
+        self.assertEqual(r.returncode, 3)
+        d = self.verdict()
+        self.assertEqual([f['culprits']['ranks'] for f in d['findings'] if f['cause'] == 'dead-rank'], [])
+        out = subprocess.run([LOCKSTEP, 'diagnose', self.out], capture_output=True, text=True, timeout=60)
+        self.assertIn('the processes of ranks 0-1,3 were gone in the middle of step 15', out.stderr)
+
+    def test_one_that_waited_long_and_is_killed_first_is_not_named(self):
+        p = subprocess.Popen([LOCKSTEP, 'trace', '--quiet', '--out', self.out, '--', LIVE_JOB, 'kind=hang'], env=self.env,
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.processes.append(p)
+        time.sleep(13)
+        launcher = next(c for c in children(p.pid) if pathlib.Path(f'/proc/{c}/comm').read_text().strip() == 'live_job')
+        os.kill(min(children(launcher)), signal.SIGKILL)    # rank 0
+        p.wait(timeout=60)
+        d = self.verdict()
+        first = d['findings'][0]
+        self.assertEqual((d['verdict'], first['cause'], first['culprits']['ranks']), ('hung', 'missing-rank', [2]))
 
     def ended_after(self, seconds, *options):
         """A traced job that is interrupted, with its launcher, as by the keyboard."""

@@ -4,9 +4,10 @@
  * collective, and one of them slow. What it computes is a number that does not depend on time.
  *
  *	job [ranks=4] [steps=40] [slow=2] [from=15] [ms=30] [quick=1] [exit=0]
- *	    [kind=compute|data|save|host|die|hang|none]
+ *	    [kind=compute|data|save|host|die|lost|leave|hang|none]
  *
- * quick=10 makes all but the fault ten times as quick; exit is the status of a good end.
+ * die: killed in the middle of a phase; lost: between two; leave: it ends by itself, as by an
+ * exception. quick=10 makes all but the fault ten times as quick; exit is the status of a good end.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -143,8 +144,15 @@ static int rank_run(const struct options *o, struct meeting *m, long rank)
 	lockstep_identity((int)rank, (int)rank, (int)o->ranks);
 	lockstep_start();
 	names_make(&n);
-	for (long step = 0; step < o->steps; step++)
+	for (long step = 0; step < o->steps; step++) {
+		if (step == o->from && extra(o, rank, step, "lost") > 0)
+			raise(SIGKILL);
+		if (step == o->from && extra(o, rank, step, "leave") > 0) {
+			lockstep_stop();
+			return 3;
+		}
 		loss = step_run(o, &n, m, rank, step, loss);
+	}
 	if (rank == 0)
 		printf("loss %.17g after %ld steps of %ld ranks\n", loss, o->steps, o->ranks);
 	lockstep_stop();

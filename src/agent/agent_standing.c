@@ -21,7 +21,7 @@ static void standing_write(struct agent *a, struct followed *f, enum rank_state 
 	struct rank_standing s;
 	struct rank_info info;
 
-	if (!rank_standing(f->live, &s, &names))
+	if (!rank_standing(f->live, &s, &names) && !s.n_done)
 		return;
 	s.state = state;
 	s.time_ns = now;
@@ -66,8 +66,69 @@ static void living_write(struct agent *a, size_t recording, int64_t now)
 	a->recordings.v[recording].standings_at = now;
 }
 
-/* Of the processes that were gone in the middle of something: were there others that outlived them?
-   A job that is ended from outside loses all at about one time, and none of them was first. */
+static bool has_ended(const struct followed *f)
+{
+	return f->live->ring->h.state == RING_ENDED;
+}
+
+/* Another process ended by itself before this one was gone: that one was first. */
+static bool ended_before(const struct agent *a, size_t recording, const struct followed *gone)
+{
+	for (size_t i = 0; i < a->rings.n; i++) {
+		const struct followed *f = &a->rings.v[i];
+
+		if (is_of(a, f, recording) && f->gone && has_ended(f) && f->gone_at < gone->gone_at)
+			return true;
+	}
+	return false;
+}
+
+static int64_t last_call(const struct rank_standing *s, const struct intern *names,
+			 const char *group)
+{
+	int64_t last = -1;
+
+	for (uint32_t i = 0; i < s->n_done; i++)
+		if (!strcmp(intern_get(names, s->done[i].group), group))
+			last = MAX(last, s->done[i].seq);
+	for (uint32_t i = 0; i < s->n_pending; i++)
+		if (!strcmp(intern_get(names, s->pending[i].group), group))
+			last = MAX(last, s->pending[i].seq);
+	return last;
+}
+
+/* Another rank has called a collective that this one never came to. */
+static bool left_behind(const struct agent *a, size_t recording, const struct followed *gone,
+			const struct rank_standing *own, const struct intern *own_names)
+{
+	for (size_t i = 0; i < a->rings.n; i++) {
+		const struct followed *f = &a->rings.v[i];
+		const struct intern *names;
+		struct rank_standing s;
+
+		if (f == gone || !is_of(a, f, recording))
+			continue;
+		rank_standing(f->live, &s, &names);
+		for (uint32_t k = 0; k < own->n_done; k++) {
+			const char *group = intern_get(own_names, own->done[k].group);
+
+			if (last_call(&s, names, group) > last_call(own, own_names, group))
+				return true;
+		}
+	}
+	return false;
+}
+
+static bool any_lives(const struct agent *a, size_t recording)
+{
+	for (size_t i = 0; i < a->rings.n; i++)
+		if (is_of(a, &a->rings.v[i], recording) && !a->rings.v[i].gone)
+			return true;
+	return false;
+}
+
+/* Of the processes that were gone: were there others that outlived them? A job that is ended from
+   outside loses all at about one time, and none of them was first. */
 static bool outlived(const struct agent *a, size_t recording, int64_t gone_at)
 {
 	size_t members = 0;
@@ -78,7 +139,7 @@ static bool outlived(const struct agent *a, size_t recording, int64_t gone_at)
 		if (!is_of(a, f, recording))
 			continue;
 		members++;
-		if (!f->gone || f->gone_at > gone_at + TOGETHER_NS)
+		if (!f->gone || has_ended(f) || f->gone_at > gone_at + TOGETHER_NS)
 			return true;
 	}
 	return members == 1;
@@ -92,18 +153,25 @@ static bool gone_tell(struct agent *a, size_t recording, struct followed *f, int
 	struct rank_standing s;
 	bool first, others;
 
-	if (f->live->ring->h.state == RING_ENDED || !rank_standing(f->live, &s, &names))
+	if (has_ended(f))
 		return true;
+	/* Between two phases there is nothing to see of it, but others miss it, or will. */
+	if (!rank_standing(f->live, &s, &names) && !left_behind(a, recording, f, &s, names))
+		return last || !s.n_done || now - f->gone_at > FOLLOW_NS ||
+		       !any_lives(a, recording);
 	if (!*gone_at)
 		*gone_at = f->gone_at;
 	if (now - *gone_at < TOGETHER_NS && !last)
 		return false;
-	others = outlived(a, recording, *gone_at);
+	others = outlived(a, recording, *gone_at) && !ended_before(a, recording, f);
+	/* Who waited so long was no cause: a time-out of its own ended it. */
+	first = others && f->gone_at <= *gone_at + TOGETHER_NS / 10 &&
+		!is_stalled(f, f->gone_at - HUNG_NS);
 	/* A job that was ended while it went on stood nowhere in particular. */
-	if (!others && !any_stalled(a, recording, *gone_at - HUNG_NS))
-		return true;
-	first = others && f->gone_at <= *gone_at + TOGETHER_NS / 10;
-	standing_write(a, f, first ? RANK_GONE : RANK_GONE_AFTER, now);
+	if (others || any_stalled(a, recording, *gone_at - HUNG_NS))
+		standing_write(a, f, first ? RANK_GONE : RANK_GONE_AFTER, now);
+	else
+		standing_write(a, f, RANK_CUT, now);
 	return true;
 }
 

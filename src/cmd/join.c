@@ -93,6 +93,7 @@ static void slot_take_records(struct slot *slot, const char *path, const char *w
 	struct part part = { .kind = INPUT_LKS };
 	struct read_stats none = { 0 };
 	struct error error = { "" };
+	_cleanup_free_ char *cut = NULL;
 	struct testimony *t;
 
 	part.path = xstrdup(path);
@@ -102,6 +103,9 @@ static void slot_take_records(struct slot *slot, const char *path, const char *w
 	*vec_push(&slot->parts) = part;
 	while ((t = records_testimony(slot->records)))
 		slot_take_testimony(slot, path, t, &none);
+	cut = records_cut(slot->records);
+	if (cut)
+		remarks_add(&slot->remarks, path, cut);
 	slot->records = records_free(slot->records);
 }
 

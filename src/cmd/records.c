@@ -7,6 +7,7 @@
  * the same as for traces.
  */
 #include "cmd/records.h"
+#include "base/ranges.h"
 #include "cmd/standing_witness.h"
 #include "store/lks.h"
 
@@ -234,12 +235,48 @@ struct testimony *records_testimony(struct records *r)
 		const struct record_rank *rank = &r->ranks.v[r->told / 2];
 		bool exit = r->told++ % 2;
 
-		if (!rank->stands || (exit && rank->standing.state != RANK_GONE))
+		if (!rank->stands || rank->standing.state == RANK_CUT ||
+		    (exit && rank->standing.state != RANK_GONE))
 			continue;
 		return exit ? standing_exit(&rank->standing, &rank->info, &r->names)
 			    : standing_dump(&rank->standing, &rank->info, &r->names);
 	}
 	return NULL;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+char *records_cut(const struct records *r)
+{
+	VEC(int64_t) ranks = { 0 };
+	_cleanup_free_ char *set = NULL;
+	int64_t step = -1;
+	size_t n;
+
+	for (size_t i = 0; i < r->ranks.n; i++) {
+		const struct record_rank *rank = &r->ranks.v[i];
+
+		if (!rank->stands || rank->standing.state != RANK_CUT)
+			continue;
+		*vec_push(&ranks) = rank->info.rank;
+		step = MAX(step, rank->standing.step);
+	}
+	n = ranks.n;
+	if (n) {
+		qsort(ranks.v, n, sizeof(*ranks.v), by_number);
+		set = ranges_format(ranks.v, n);
+	}
+	free(ranks.v);
+	return !n ? NULL
+		  : xasprintf("the process%s of rank%s %s %s gone in the middle of step %" PRId64
+			      ": the job was ended from outside, or broke; its log tells which",
+			      n == 1 ? "" : "es", n == 1 ? "" : "s", set, n == 1 ? "was" : "were",
+			      step);
 }
 
 int records_end(struct records *r, struct rank_stream **ret, size_t *ret_n,

@@ -18,6 +18,8 @@ int records_end(struct records *r, struct rank_stream **ret, size_t *ret_n,
 /* After records_end: the next of what the file says of where ranks stood, for the caller; NULL: no
    more. */
 struct testimony *records_testimony(struct records *r);
+/* Likewise: that processes were gone all at once, in words; NULL: they were not. For the caller. */
+char *records_cut(const struct records *r);
 struct records *records_free(struct records *r); /* NULL is fine; returns NULL */
 /* The head of a rank, its names out of those of the file; a later head replaces an earlier one. */
 void records_take_head(struct rank_stream *stream, const struct intern *names,

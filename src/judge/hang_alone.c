@@ -68,8 +68,8 @@ static enum silence *silence_of(const struct hang *h, size_t n[SILENCES])
 			spoke[s->sayings.v[i].row] = true;
 	for (uint32_t row = 0; row < s->ranks.n; row++) {
 		/* by its dump it waits as well: unless nothing moves in it, its watchdog neither */
-		bool waits =
-		    spoke[row] || (s->ranks.v[row].wait_group != NO_ID && !h->look[row].monitored);
+		bool waits = spoke[row] || h->look[row].lost_peer ||
+			     (s->ranks.v[row].wait_group != NO_ID && !h->look[row].monitored);
 
 		of[row] = waits			? SPOKE
 			  : h->look[row].failed ? FAILED

@@ -245,6 +245,7 @@ void look_at_failures(struct hang *h)
 		bool echo = followed(h, row, f, timeout_ns);
 
 		h->look[row].echo = echo && (f->best || f->exit || f->echo);
+		h->look[row].lost_peer = echo && f->echo && f->echo->s.kind == SAY_PEER_LOST;
 		if (echo)
 			continue;
 		add_failure(h, f);

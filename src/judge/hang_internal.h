@@ -34,6 +34,7 @@ struct rank_look {
 	bool busy_stack;	/* its stack is in something that is no collective */
 	struct failure *failed; /* NULL: no failure of its own */
 	bool echo;		/* it failed because a peer did, or was ended by its launcher */
+	bool lost_peer;		/* .. by its own words: it was waiting for others */
 	bool told;		/* to dump, by another's watchdog: it lives */
 	bool not_gathered;	/* nothing was taken on its whole node when the others' was */
 	bool monitored;		/* its heartbeat monitor spoke: it lives, its watchdog hangs */

@@ -445,8 +445,11 @@ static void free_sink(struct hang *h, const struct graph *g, uint32_t row)
 
 	set_place(g, &like, row);
 	if (like.group != NO_ID && !h->look[row].has_stack &&
-	    scene_member(&h->s->groups.v[like.group], row)->source == MEMBER_ABSENT)
+	    scene_member(&h->s->groups.v[like.group], row)->source == MEMBER_ABSENT) {
+		if (h->look[row].lost_peer)
+			return; /* it waited as well, until the first of the others gave up */
 		ground = GROUND_ABSENT;
+	}
 	*vec_push(&breach_at(h, ground, &like)->culprits) = row;
 }
 

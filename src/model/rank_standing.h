@@ -19,6 +19,7 @@ enum rank_state {
 	RANK_GONE,	 /* its process was gone, in the middle of something, before any other */
 	RANK_GONE_AFTER, /* after another one's */
 	RANK_ENDED,	 /* it told that it ends */
+	RANK_CUT,	 /* gone with all others, while the job went on */
 	RANK_STATES
 };
 
