@@ -239,28 +239,6 @@ static void two_moments_that_did_not_move_are_stuck(void **state)
 	case_done(&c);
 }
 
-/* The tracer counts calls that the Flight Recorder does not, and names groups without a
-   description: beside the recorder's dumps its own standings are no later recording in which
-   something moved. */
-static void what_the_tracer_saw_last_is_no_second_recording(void **state)
-{
-	struct hang_case c;
-
-	(void)state;
-	world_of(&c, "[0, 1, 2]");
-	case_group(&c, "traced", "0", NULL, NULL);
-	for (int64_t rank = 0; rank < 3; rank++) {
-		dump_at(&c, rank, 0,
-			rank == 2 ? "2(world:all_reduce)"
-				  : "2(world:all_reduce) world:all_reduce?");
-		if (rank != 2)
-			dump_at(&c, rank, 60, "3(traced:all_reduce) traced:all_reduce?")->format =
-			    TESTIMONY_TRACED;
-	}
-	assert_named(&c, VERDICT_HUNG, CAUSE_MISSING_RANK, "2");
-	case_done(&c);
-}
-
 /* A second recording without progress makes the majority behind count as well. */
 static void two_moments_that_did_not_move_need_no_assumption(void **state)
 {
@@ -772,7 +750,6 @@ int main(void)
 		cmocka_unit_test(two_moments_that_moved_are_no_hang),
 		cmocka_unit_test(two_moments_that_did_not_move_are_stuck),
 		cmocka_unit_test(two_moments_that_did_not_move_need_no_assumption),
-		cmocka_unit_test(what_the_tracer_saw_last_is_no_second_recording),
 		cmocka_unit_test(the_minority_is_the_odd_one_whoever_comes_first),
 		cmocka_unit_test(another_size_of_the_same_operation_is_odd),
 		cmocka_unit_test(another_type_of_the_same_operation_is_odd),

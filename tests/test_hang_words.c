@@ -219,6 +219,28 @@ static void exit_codes_after_a_hang_are_its_echo(void **state)
 	case_done(&c);
 }
 
+/* Two timed out, one lost a peer when they gave up, and one was ended by the launcher: that one. */
+static void who_lost_a_peer_in_a_hang_was_waiting_too(void **state)
+{
+	struct hang_case c;
+	struct testimony *t;
+
+	(void)state;
+	case_new(&c);
+	t = log_file(&c);
+	says(t, SAY_PEER_LOST, 0, "Connection closed by peer");
+	for (int64_t rank = 1; rank <= 3; rank += 2)
+		says(t, SAY_TIMEOUT, rank, "Timed out waiting 15000ms for recv operation");
+	for (int64_t rank = 2; rank <= 3; rank++)
+		says(t, SAY_STOPPED, rank, "closing signal SIGTERM");
+	says(t, SAY_FIRST_FAILURE, 0, "exitcode  : 1")->value = 1;
+	says(t, SAY_EXIT, 1, "exitcode  : 1")->value = 1;
+	for (int64_t rank = 2; rank <= 3; rank++)
+		says(t, SAY_EXIT, rank, "exitcode  : -15")->value = -15;
+	assert_named(&c, VERDICT_HUNG, CAUSE_MISSING_RANK, "2");
+	case_done(&c);
+}
+
 static void words_that_most_ranks_say_blame_the_code_and_no_rank(void **state)
 {
 	struct hang_case c;
@@ -728,6 +750,7 @@ int main(void)
 		cmocka_unit_test(the_launchers_first_failure_outweighs_the_order_of_lines),
 		cmocka_unit_test(exit_codes_that_all_ranks_have_blame_no_rank),
 		cmocka_unit_test(exit_codes_after_a_hang_are_its_echo),
+		cmocka_unit_test(who_lost_a_peer_in_a_hang_was_waiting_too),
 		cmocka_unit_test(words_that_most_ranks_say_blame_the_code_and_no_rank),
 		cmocka_unit_test(an_end_without_an_error_is_no_failure),
 		cmocka_unit_test(ends_after_a_time_out_are_not_causes),

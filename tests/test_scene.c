@@ -75,6 +75,29 @@ static void the_same_again_in_another_folder_has_not_moved(void **state)
 	case_done(&c);
 }
 
+/* The tracer counts calls that the Flight Recorder does not, and names groups without a
+   description: beside the recorder's dumps its own standings are no later recording in which
+   something moved. */
+static void what_the_tracer_saw_last_is_no_second_recording(void **state)
+{
+	struct hang_case c;
+
+	(void)state;
+	case_new(&c);
+	case_group(&c, "world", "0", "default_pg", "[0, 1, 2]");
+	case_group(&c, "traced", "0", NULL, NULL);
+	for (int64_t rank = 0; rank < 3; rank++) {
+		dump_at(&c, rank, 0,
+			rank == 2 ? "2(world:all_reduce)"
+				  : "2(world:all_reduce) world:all_reduce?");
+		if (rank != 2)
+			dump_at(&c, rank, 60, "3(traced:all_reduce) traced:all_reduce?")->format =
+			    TESTIMONY_TRACED;
+	}
+	assert_named(&c, VERDICT_HUNG, CAUSE_MISSING_RANK, "2");
+	case_done(&c);
+}
+
 static void stale_dumps_are_left_out(void **state)
 {
 	struct hang_case c;
@@ -675,6 +698,7 @@ int main(void)
 		cmocka_unit_test(twins_count_once),
 		cmocka_unit_test(of_several_dumps_of_a_rank_the_latest_counts),
 		cmocka_unit_test(the_same_again_in_another_folder_has_not_moved),
+		cmocka_unit_test(what_the_tracer_saw_last_is_no_second_recording),
 		cmocka_unit_test(stale_dumps_are_left_out),
 		cmocka_unit_test(two_jobs_are_told_apart),
 		cmocka_unit_test(a_dump_whose_rank_nobody_tells_is_left_out_and_said),

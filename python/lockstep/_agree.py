@@ -5,7 +5,7 @@ are in, ours are never in their order.
 Every message has the same length, and says in which matter it is (the tag): ranks that are not at the same place find
 that out instead of taking each other's numbers.
 """
-import array
+import ctypes
 import sys
 
 SLOTS = 11       # integers of a message
@@ -88,13 +88,13 @@ class Agreement:
     def post(self, tag, values):
         """Sends at most SLOTS - 2 integers on their way; waits for nobody."""
         numbers, tensors = self.free.pop() if self.free else self._message()
-        numbers[:] = array.array('q', [tag, -tag, *values, *[0] * (SLOTS - 2 - len(values))])
+        numbers[:] = [tag, -tag, *values, *[0] * (SLOTS - 2 - len(values))]
         return numbers, tensors, self.own.allreduce(tensors, self.least), len(values)
 
     def _message(self):
-        """Integers, and the tensor that lies on them."""
-        numbers = array.array('q', bytes(8 * SLOTS))
-        return numbers, [self.torch.frombuffer(numbers, dtype=self.torch.int64)]
+        """Integers, and the tensor whose memory they are: Gloo may hold that longer than Python lives."""
+        tensor = self.torch.zeros(SLOTS, dtype=self.torch.int64)
+        return (ctypes.c_int64 * SLOTS).from_address(tensor.data_ptr()), [tensor]
 
     def result(self, posted, seconds=None):
         """The least of each integer, once all have sent theirs."""
@@ -103,7 +103,7 @@ class Agreement:
             work.wait(self.timedelta(seconds=seconds))
         else:
             work.wait()
-        got = numbers.tolist()
+        got = numbers[:]
         self.free.append((numbers, tensors))    # not where it raised: it may yet be written to
         return self.checked(got, n)
 
