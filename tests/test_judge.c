@@ -202,6 +202,31 @@ static void judge_is_silent_on_ranks_that_only_differ_by_noise(void **state)
 	made_done(&m);
 }
 
+/* All wait for data from step 5 on, each step another rank a little longer, one of them in most. */
+static void waits_of_all_for_data_are_one_finding(void **state)
+{
+	static const uint32_t last[] = { 1, 1, 3, 1, 2, 1, 1, 0, 1 };
+	struct work w[RANKS_MAX];
+	const struct finding *f;
+	struct made m;
+
+	(void)state;
+	made_new(&m, 4);
+	for (uint64_t t = 0; t < 14; t++) {
+		made_even(&m, t, w, 22);
+		for (uint32_t r = 0; r < 4; r++)
+			w[r].data = t < 5 ? 0.1 : 8 + 0.1 * r;
+		if (t >= 5)
+			w[last[t - 5]].data = 11;
+		made_play(&m, t, w);
+	}
+	f = made_finish(&m, 1);
+	assert_int_equal(f->cause, CAUSE_DATA_STARVED);
+	assert_int_equal(f->culprits.n, 0);
+	assert_int_equal(f->windows.v[0].first_step, 5);
+	made_done(&m);
+}
+
 static void judge_tells_a_stalled_host_from_a_starved_rank(void **state)
 {
 	static const enum cause want[] = { CAUSE_HOST_STALL, CAUSE_DATA_STARVED };
@@ -506,6 +531,7 @@ int main(void)
 		cmocka_unit_test(judge_names_the_rank_whose_own_time_is_longer),
 		cmocka_unit_test(judge_is_silent_on_ranks_that_only_differ_by_noise),
 		cmocka_unit_test(judge_tells_a_stalled_host_from_a_starved_rank),
+		cmocka_unit_test(waits_of_all_for_data_are_one_finding),
 		cmocka_unit_test(judge_calls_separate_windows_throttling),
 		cmocka_unit_test(judge_names_the_slower_half_and_says_its_doubt),
 		cmocka_unit_test(judge_blames_nobody_for_work_that_moves),

@@ -89,6 +89,19 @@ static bool is_shared_save(const struct judge *j, const struct entry *e)
 	return e->blame == BLAME_SAVE && e->base_ns > e->mean_ns;
 }
 
+/* Where all ranks wait for data, the one that waits a little longer in some steps is not the point.
+ */
+static bool is_shared_wait(const struct judge *j, const struct entry *e)
+{
+	double wall = 0;
+
+	if (e->blame != BLAME_DATA || e->base_ns <= e->mean_ns)
+		return false;
+	for (uint32_t t = 0; t < j->n_steps; t++)
+		wall += e->on[t] ? j->moments[t].wall : 0;
+	return e->base_ns * e->n_on > STARVED_SHARE * wall;
+}
+
 static double common_part(const struct judge *j, uint32_t t, int b, double *x)
 {
 	size_t n = 0;
@@ -106,7 +119,7 @@ static double common_part(const struct judge *j, uint32_t t, int b, double *x)
 static bool common_entry(struct judge *j, enum blame b, double share, struct entry *e)
 {
 	_cleanup_free_ double *x = xmalloc((j->n_rows + 1) * sizeof(*x));
-	double part = 0, wall = 0;
+	double part = 0, wall = 0, part_on = 0, wall_on = 0;
 
 	*e = (struct entry){ .blame = b, .node = NO_ID, .common = true };
 	e->on = arena_alloc(&j->scratch, j->n_steps + 1);
@@ -121,10 +134,12 @@ static bool common_entry(struct judge *j, enum blame b, double share, struct ent
 		wall += j->moments[t].wall;
 		e->on[t] = now > share * j->moments[t].wall;
 		e->n_on += e->on[t];
+		part_on += e->on[t] ? now : 0;
+		wall_on += e->on[t] ? j->moments[t].wall : 0;
 	}
-	e->mass_ns = e->saved_ns = part;
-	e->spent_ns = wall;
-	e->mean_ns = part / MAX(j->n_steps, 1u);
+	e->mass_ns = e->saved_ns = part_on;
+	e->spent_ns = wall_on;
+	e->mean_ns = part_on / MAX(e->n_on, 1u);
 	return wall > 0 && part > share * wall && e->n_on;
 }
 
@@ -197,6 +212,19 @@ static bool is_lasting(const struct judge *j, size_t n, size_t split)
 	return !j->job->cpu_job || ways_to_split(n, split) >= SPLITS_LEAST;
 }
 
+/* Waiting for data, on all ranks, is at least half of what was added: that was said. */
+static bool is_for_data(const struct judge *j, const uint32_t *at, size_t n, size_t split,
+			double added)
+{
+	_cleanup_free_ double *x = xmalloc((j->n_rows + 1) * sizeof(*x));
+	double mean[2] = { 0 };
+
+	for (size_t i = 0; i < n; i++)
+		mean[i >= split] +=
+		    common_part(j, at[i], BLAME_DATA, x) / (double)(i >= split ? n - split : split);
+	return mean[1] - mean[0] > 0.5 * added;
+}
+
 /* L1: the job got slower since a step and nobody was named for it. */
 static void report_regression(struct judge *j, struct report *report)
 {
@@ -210,7 +238,7 @@ static void report_regression(struct judge *j, struct report *report)
 		split = step_up(x, n, 3, &before, &after);
 	if (!split)
 		return;
-	if (after < REGRESSION_NOTE * before)
+	if (after < REGRESSION_NOTE * before || is_for_data(j, at, n, split, after - before))
 		return;
 	e.on = arena_alloc(&j->scratch, j->n_steps + 1);
 	for (size_t i = split; i < n; i++) {
@@ -306,6 +334,7 @@ void job_findings(struct judge *j, struct report *report)
 	own_entries(j);
 	find_saves(j);
 	entries_drop(j, is_shared_save);
+	entries_drop(j, is_shared_wait);
 	link_entries(j);
 	uneven = imbalance_of_work(j, &work);
 	if (uneven || work_takes_turns(j))
