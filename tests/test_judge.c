@@ -28,6 +28,7 @@ struct made {
 /* What one rank does in one step, in milliseconds. */
 struct work {
 	double compute, host, data, save;
+	double loader; /* a phase with so much GPU work; what is computed is one kernel then */
 };
 
 static void made_new(struct made *m, uint32_t n)
@@ -92,6 +93,21 @@ static struct step *made_step(struct made *m, uint32_t r, uint64_t number, const
 			    .longest_stall_ns = ns(w->host + w->data + w->save),
 			    .n_comms = 1,
 			    .n_colls = 1 };
+	if (w->loader > 0) {
+		s->n_phases = s->n_kernels = 1;
+		s->phases = arena_alloc(&m->arena, sizeof(*s->phases));
+		s->phases[0] = (struct step_phase){ .name = intern_str(&m->job.names, "loader"),
+						    .count = 1,
+						    .last_end_ns = ns(w->loader),
+						    .total_ns = ns(w->loader),
+						    .exposed_ns = ns(w->loader),
+						    .gpu_ns = ns(w->loader) };
+		s->kernels = arena_alloc(&m->arena, sizeof(*s->kernels));
+		s->kernels[0] = (struct step_kernel){ .name = intern_str(&m->job.names, "gemm"),
+						      .count = 10,
+						      .sum_ns = ns(w->compute),
+						      .max_ns = ns(w->compute / 10) };
+	}
 	s->comms = arena_alloc(&m->arena, sizeof(*s->comms));
 	s->comms[0] = (struct step_comm){ .op = COMM_ALL_REDUCE, .count = 1, .bytes = 1 << 20 };
 	s->colls = arena_alloc(&m->arena, sizeof(*s->colls));
@@ -199,6 +215,30 @@ static void judge_is_silent_on_ranks_that_only_differ_by_noise(void **state)
 		made_play(&m, t, w);
 	}
 	made_finish(&m, 0);
+	made_done(&m);
+}
+
+/* A kernel in the loader's phase takes longer on the slow rank too, but most lies in no phase. */
+static void a_phase_without_the_work_is_not_where_it_is_slow(void **state)
+{
+	struct work w[RANKS_MAX];
+	const struct finding *f;
+	struct made m;
+
+	(void)state;
+	made_new(&m, 4);
+	for (uint64_t t = 0; t < 12; t++) {
+		made_even(&m, t, w, 20);
+		for (uint32_t r = 0; r < 4; r++)
+			w[r].loader = r == 1 ? 0.3 : 0.2;
+		if (t >= 5)
+			w[1].compute *= 2;
+		made_play(&m, t, w);
+	}
+	f = made_finish(&m, 1);
+	assert_int_equal(f->cause, CAUSE_COMPUTE_STRAGGLER);
+	assert_string_equal(f->where_kernel, "gemm");
+	assert_null(f->where_phase);
 	made_done(&m);
 }
 
@@ -531,6 +571,7 @@ int main(void)
 		cmocka_unit_test(judge_names_the_rank_whose_own_time_is_longer),
 		cmocka_unit_test(judge_is_silent_on_ranks_that_only_differ_by_noise),
 		cmocka_unit_test(judge_tells_a_stalled_host_from_a_starved_rank),
+		cmocka_unit_test(a_phase_without_the_work_is_not_where_it_is_slow),
 		cmocka_unit_test(waits_of_all_for_data_are_one_finding),
 		cmocka_unit_test(judge_calls_separate_windows_throttling),
 		cmocka_unit_test(judge_names_the_slower_half_and_says_its_doubt),

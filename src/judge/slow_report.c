@@ -209,6 +209,7 @@ static void most_waited(const struct judge *j, const struct entry *e, struct los
 static void add_where(const struct judge *j, struct finding *f, const struct entry *e)
 {
 	struct loss most = { 0 };
+	double kernels_ns = 0;
 
 	if (e->cause == CAUSE_KERNEL_REGRESSION) {
 		f->where_kernel = name_of(j, e->kernel);
@@ -227,7 +228,10 @@ static void add_where(const struct judge *j, struct finding *f, const struct ent
 
 	if (e->blame == BLAME_COMPUTE && kernel)
 		f->where_kernel = name_of(j, kernel->name);
-	if (phase && e->blame == BLAME_COMPUTE)
+	/* Of work that lies in no phase the phases say nothing, however little they differ. */
+	for (size_t i = 0; i < d->kernels.n; i++)
+		kernels_ns += fmax(0, d->kernels.v[i].excess_ns);
+	if (phase && e->blame == BLAME_COMPUTE && phase->excess_ns > 0.3 * kernels_ns)
 		f->where_phase = name_of(j, phase->name);
 	if (e->blame == BLAME_HOST && d->host_what != NO_ID)
 		f->where_phase = name_of(j, d->host_what);
