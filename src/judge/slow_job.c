@@ -137,9 +137,11 @@ static bool common_entry(struct judge *j, enum blame b, double share, struct ent
 		part_on += e->on[t] ? now : 0;
 		wall_on += e->on[t] ? j->moments[t].wall : 0;
 	}
-	e->mass_ns = e->saved_ns = part_on;
-	e->spent_ns = wall_on;
-	e->mean_ns = part_on / MAX(e->n_on, 1u);
+	/* A loader that got slow costs in the steps since then; saves come now and then, and their
+	   cost is that of the whole job. */
+	e->mass_ns = e->saved_ns = b == BLAME_DATA ? part_on : part;
+	e->spent_ns = b == BLAME_DATA ? wall_on : wall;
+	e->mean_ns = e->saved_ns / MAX(b == BLAME_DATA ? e->n_on : j->n_steps, 1u);
 	return wall > 0 && part > share * wall && e->n_on;
 }
 
