@@ -151,7 +151,7 @@ static bool gone_tell(struct agent *a, size_t recording, struct followed *f, int
 	int64_t *gone_at = &a->recordings.v[recording].gone_at;
 	const struct intern *names;
 	struct rank_standing s;
-	bool first, others;
+	bool first, others, cut;
 
 	if (has_ended(f))
 		return true;
@@ -168,10 +168,8 @@ static bool gone_tell(struct agent *a, size_t recording, struct followed *f, int
 	first = others && f->gone_at <= *gone_at + TOGETHER_NS / 10 &&
 		!is_stalled(f, f->gone_at - HUNG_NS);
 	/* A job that was ended while it went on stood nowhere in particular. */
-	if (others || any_stalled(a, recording, *gone_at - HUNG_NS))
-		standing_write(a, f, first ? RANK_GONE : RANK_GONE_AFTER, now);
-	else
-		standing_write(a, f, RANK_CUT, now);
+	cut = !others && !any_stalled(a, recording, *gone_at - HUNG_NS);
+	standing_write(a, f, cut ? RANK_CUT : first ? RANK_GONE : RANK_GONE_AFTER, now);
 	return true;
 }
 

@@ -244,13 +244,6 @@ struct testimony *records_testimony(struct records *r)
 	return NULL;
 }
 
-static int by_number(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 char *records_cut(const struct records *r)
 {
 	VEC(int64_t) ranks = { 0 };
@@ -268,7 +261,7 @@ char *records_cut(const struct records *r)
 	}
 	n = ranks.n;
 	if (n) {
-		qsort(ranks.v, n, sizeof(*ranks.v), by_number);
+		qsort(ranks.v, n, sizeof(*ranks.v), ranges_compare);
 		set = ranges_format(ranks.v, n);
 	}
 	free(ranks.v);

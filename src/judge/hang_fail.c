@@ -119,7 +119,7 @@ static void note_fate(const struct hang *h, struct fate *f, const struct scene_s
 	}
 }
 
-static bool someone_waits(const struct hang *h)
+static bool any_waits(const struct hang *h)
 {
 	for (size_t i = 0; i < h->s->ranks.n; i++)
 		if (h->s->ranks.v[i].wait_group != NO_ID)
@@ -131,7 +131,7 @@ static bool someone_waits(const struct hang *h)
 static bool outlived_a_hang(const struct hang *h, uint32_t row, int64_t exit)
 {
 	return exit > 0 && exit < 128 && row != NO_ID && h->s->ranks.v[row].lived &&
-	       h->s->ranks.v[row].witnesses & 1u << WITNESS_DUMP && someone_waits(h);
+	       h->s->ranks.v[row].witnesses & 1u << WITNESS_DUMP && h->someone_waits;
 }
 
 /* Ended by somebody else's doing: by its launcher, its own watchdog, or a lost peer.
@@ -233,6 +233,7 @@ void look_at_failures(struct hang *h)
 	VEC(uint32_t) rows = { 0 };
 	int64_t timeout_ns = first_timeout_ns(h);
 
+	h->someone_waits = any_waits(h);
 	note_ends(h);
 	for (size_t i = 0; i < h->s->sayings.n; i++) {
 		const struct scene_saying *y = &h->s->sayings.v[i];

@@ -109,6 +109,7 @@ struct hang {
 	size_t n_stacks;	      /* ranks whose stack was given */
 	struct row_list nodes_failed; /* sayings in which the scheduler gives up a node */
 	bool timed_out;		      /* somebody's watchdog spoke */
+	bool someone_waits;	      /* by a dump */
 	bool ended;		      /* the job ended by an error */
 	bool near_end;		      /* the log stands near the end of an epoch or of the run */
 	bool goes_on;		      /* something shows progress after the dumps */

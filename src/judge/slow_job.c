@@ -119,7 +119,10 @@ static double common_part(const struct judge *j, uint32_t t, int b, double *x)
 static bool common_entry(struct judge *j, enum blame b, double share, struct entry *e)
 {
 	_cleanup_free_ double *x = xmalloc((j->n_rows + 1) * sizeof(*x));
-	double part = 0, wall = 0, part_on = 0, wall_on = 0;
+	/* A loader that got slow costs in the steps since then; saves come now and then, and their
+	   cost is that of the whole job. */
+	const bool windowed = b == BLAME_DATA;
+	double part = 0, wall = 0;
 
 	*e = (struct entry){ .blame = b, .node = NO_ID, .common = true };
 	e->on = arena_alloc(&j->scratch, j->n_steps + 1);
@@ -134,14 +137,13 @@ static bool common_entry(struct judge *j, enum blame b, double share, struct ent
 		wall += j->moments[t].wall;
 		e->on[t] = now > share * j->moments[t].wall;
 		e->n_on += e->on[t];
-		part_on += e->on[t] ? now : 0;
-		wall_on += e->on[t] ? j->moments[t].wall : 0;
+		if (windowed && !e->on[t])
+			continue;
+		e->saved_ns += now;
+		e->spent_ns += j->moments[t].wall;
 	}
-	/* A loader that got slow costs in the steps since then; saves come now and then, and their
-	   cost is that of the whole job. */
-	e->mass_ns = e->saved_ns = b == BLAME_DATA ? part_on : part;
-	e->spent_ns = b == BLAME_DATA ? wall_on : wall;
-	e->mean_ns = e->saved_ns / MAX(b == BLAME_DATA ? e->n_on : j->n_steps, 1u);
+	e->mass_ns = e->saved_ns;
+	e->mean_ns = e->saved_ns / MAX(windowed ? e->n_on : j->n_steps, 1u);
 	return wall > 0 && part > share * wall && e->n_on;
 }
 

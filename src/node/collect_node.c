@@ -34,32 +34,47 @@ static void print_now(int fd, const char *what, const char *host)
 
 /* --- counters --- */
 
+static void print_file(int fd, const char *folder, const char *name, const char *title)
+{
+	_cleanup_free_ char *path = xasprintf("%s/%s", folder, name);
+	_cleanup_close_ int from = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	char text[128];
+	ssize_t len = from < 0 ? -1 : read(from, text, sizeof(text) - 1);
+
+	if (len <= 0)
+		return;
+	text[len] = 0;
+	text[strcspn(text, "\n")] = 0;
+	dprintf(fd, "%s/%s %s\n", title, name, text);
+}
+
 static void print_files(int fd, const char *folder, const char *title)
 {
 	char *names[LINKS_MAX];
 	size_t n = names_in(folder, names, LINKS_MAX);
 
 	for (size_t i = 0; i < n; i++) {
-		_cleanup_free_ char *path = xasprintf("%s/%s", folder, names[i]);
-		int from = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-		char text[128];
-		ssize_t len = from < 0 ? -1 : read(from, text, sizeof(text) - 1);
-
-		if (len > 0) {
-			text[len] = 0;
-			text[strcspn(text, "\n")] = 0;
-			dprintf(fd, "%s/%s %s\n", title, names[i], text);
-		}
-		if (from >= 0)
-			close(from);
+		print_file(fd, folder, names[i], title);
 		free(names[i]);
+	}
+}
+
+static void print_port(int fd, const char *port, const char *title)
+{
+	static const char *const kinds[] = { "counters", "hw_counters" };
+	static const char *const states[] = { "state", "phys_state", "rate" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(states); i++)
+		print_file(fd, port, states[i], title);
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		_cleanup_free_ char *folder = xasprintf("%s/%s", port, kinds[i]);
+
+		print_files(fd, folder, title);
 	}
 }
 
 static void print_counters(int fd, const char *sys)
 {
-	static const char *const kinds[] = { "counters", "hw_counters" };
-	static const char *const states[] = { "state", "phys_state", "rate" };
 	_cleanup_free_ char *root = xasprintf("%s/class/infiniband", sys);
 	char *devices[LINKS_MAX], *ports[LINKS_MAX];
 	size_t n = names_in(root, devices, LINKS_MAX);
@@ -69,29 +84,10 @@ static void print_counters(int fd, const char *sys)
 		size_t n_ports = names_in(at, ports, LINKS_MAX);
 
 		for (size_t k = 0; k < n_ports; k++) {
+			_cleanup_free_ char *port = xasprintf("%s/%s", at, ports[k]);
 			_cleanup_free_ char *title = xasprintf("%s/%s", devices[i], ports[k]);
 
-			for (size_t j = 0; j < ARRAY_SIZE(states); j++) {
-				_cleanup_free_ char *path =
-				    xasprintf("%s/%s/%s", at, ports[k], states[j]);
-				int from = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-				char text[128];
-				ssize_t len = from < 0 ? -1 : read(from, text, sizeof(text) - 1);
-
-				if (len > 0) {
-					text[len] = 0;
-					text[strcspn(text, "\n")] = 0;
-					dprintf(fd, "%s/%s %s\n", title, states[j], text);
-				}
-				if (from >= 0)
-					close(from);
-			}
-			for (size_t j = 0; j < ARRAY_SIZE(kinds); j++) {
-				_cleanup_free_ char *path =
-				    xasprintf("%s/%s/%s", at, ports[k], kinds[j]);
-
-				print_files(fd, path, title);
-			}
+			print_port(fd, port, title);
 			free(ports[k]);
 		}
 		free(devices[i]);

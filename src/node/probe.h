@@ -40,7 +40,7 @@ struct probe {
 	uint64_t bytes;
 	/* inside */
 	struct child child;
-	int out, err; /* what it says on stderr */
+	int err; /* what it says on stderr */
 	bool stopped;
 };
 

@@ -4,6 +4,7 @@
  * between nodes that must not.
  */
 #include "preflight/preflight_inside.h"
+#include "base/ranges.h"
 
 #include <stdio.h>
 
@@ -99,20 +100,13 @@ static void rule_of_ranks(struct judging *j)
 	free(r);
 }
 
-static int by_value(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* The value that most have, of those from 0 on; -1: none. */
 static int64_t most_frequent(int64_t *v, size_t n, size_t *ret_times)
 {
 	int64_t best = -1;
 
 	*ret_times = 0;
-	qsort(v, n, sizeof(*v), by_value);
+	qsort(v, n, sizeof(*v), ranges_compare);
 	for (size_t i = 0, k; i < n; i = k) {
 		for (k = i; k < n && v[k] == v[i]; k++)
 			;

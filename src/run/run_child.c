@@ -59,6 +59,16 @@ static bool prints_without_end(const struct helper *h)
 	return h->out && fstat(h->out, &st) == 0 && st.st_size > OUTPUT_MOST;
 }
 
+static bool is_over(struct helper *h, bool late, int status)
+{
+	h->late = late;
+	h->status = status;
+	if (h->out)
+		close(h->out);
+	h->out = 0;
+	return true;
+}
+
 bool helper_look(struct helper *h)
 {
 	int status = 0;
@@ -71,20 +81,15 @@ bool helper_look(struct helper *h)
 	case CHILD_RUNS:
 		return false;
 	case CHILD_ENDED:
-		h->status = status == -1	  ? RUN_NO_START
-			    : WIFSIGNALED(status) ? 128 + WTERMSIG(status)
-						  : WEXITSTATUS(status);
-		break;
+		return is_over(h, false,
+			       status == -1	     ? RUN_NO_START
+			       : WIFSIGNALED(status) ? 128 + WTERMSIG(status)
+						     : WEXITSTATUS(status));
 	case CHILD_LATE:
 	case CHILD_STUCK:
-		h->late = true;
-		h->status = 128 + SIGKILL;
 		break;
 	}
-	if (h->out)
-		close(h->out);
-	h->out = 0;
-	return true;
+	return is_over(h, true, 128 + SIGKILL);
 }
 
 void helper_stop(struct helper *h)
@@ -92,11 +97,7 @@ void helper_stop(struct helper *h)
 	if (!h->child.pid)
 		return;
 	child_drop(&h->child);
-	h->late = true;
-	h->status = 128 + SIGKILL;
-	if (h->out)
-		close(h->out);
-	h->out = 0;
+	is_over(h, true, 128 + SIGKILL);
 }
 
 /* --- the tree --- */

@@ -6,6 +6,7 @@
  * teaches nothing. What is learnt is a ring of the last lengths, so that it can be forgotten.
  */
 #include "watch/watch_core.h"
+#include "base/ranges.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -78,13 +79,6 @@ int64_t watch_ring_most(const struct watch_ring *r)
 	return most;
 }
 
-static int by_value(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 int64_t watch_ring_median(const struct watch_ring *r)
 {
 	size_t n = MIN(r->n, WATCH_RING);
@@ -93,7 +87,7 @@ int64_t watch_ring_median(const struct watch_ring *r)
 	if (!n)
 		return 0;
 	memcpy(v, r->v, n * sizeof(*v));
-	qsort(v, n, sizeof(*v), by_value);
+	qsort(v, n, sizeof(*v), ranges_compare);
 	return v[n / 2];
 }
 
