@@ -78,6 +78,7 @@ struct fate {
 	bool stopped, timed_out;
 	uint64_t stopped_at;
 	const struct scene_saying *best, *exit, *first;
+	const struct scene_saying *end;	 /* of the lines of its exit the earliest by its stamp */
 	const struct scene_saying *echo; /* the first that it lost a peer */
 	int weight;
 };
@@ -107,8 +108,11 @@ static void note_fate(const struct hang *h, struct fate *f, const struct scene_s
 		f->stopped = true;
 		f->stopped_at = order_of(y);
 	}
-	if (y->s.kind == SAY_EXIT || y->s.kind == SAY_FIRST_FAILURE)
+	if (y->s.kind == SAY_EXIT || y->s.kind == SAY_FIRST_FAILURE) {
 		f->exit = f->exit ? f->exit : y;
+		if (!f->end || (y->s.time_ns > 0 && earlier(y, f->end)))
+			f->end = y;
+	}
 	if (y->s.kind == SAY_FIRST_FAILURE)
 		f->first = y;
 	if (!m || (y->s.kind == SAY_EXIT && (y->s.value == 0 || ended_from_outside(y->s.value))))
@@ -247,6 +251,8 @@ void look_at_failures(struct hang *h)
 
 		h->look[row].echo = echo && (f->best || f->exit || f->echo);
 		h->look[row].lost_peer = echo && f->echo && f->echo->s.kind == SAY_PEER_LOST;
+		h->look[row].end = f->end;
+		h->look[row].stopped = f->stopped;
 		if (echo)
 			continue;
 		add_failure(h, f);
@@ -273,7 +279,7 @@ static uint32_t row_of_failure(const struct hang *h, const struct failure *f)
 }
 
 /* An exit code is one, whether the launcher calls it the first or not. */
-static bool same_words(const struct failure *a, const struct failure *b)
+bool same_failure(const struct failure *a, const struct failure *b)
 {
 	if (meaning_of(a->said->s.kind)->weight <= 2 && meaning_of(b->said->s.kind)->weight <= 2)
 		return a->said->s.value == b->said->s.value;
@@ -355,7 +361,7 @@ static bool is_one_node(const struct hang *h, const struct failure *first, struc
 	uint32_t from;
 
 	for (uint32_t row = 0; row < h->s->ranks.n; row++)
-		if (h->look[row].failed && same_words(h->look[row].failed, first))
+		if (h->look[row].failed && same_failure(h->look[row].failed, first))
 			*vec_push(ret) = row;
 	from = ret->n ? ret->v[0] : 0;
 	return (ret->n == 4 || ret->n == 8) && 2 * ret->n <= h->s->ranks.n && !(from % ret->n) &&
@@ -402,7 +408,7 @@ void breach_of_failures(struct hang *h)
 	b->cause = words->cause;
 	b->confidence = first->first ? 0.9 : 0.8;
 	for (size_t i = 0; i < h->failures.n; i++)
-		alike += &h->failures.v[i] != first && same_words(&h->failures.v[i], first);
+		alike += &h->failures.v[i] != first && same_failure(&h->failures.v[i], first);
 	/* most ranks say the same: the code or the settings, no rank */
 	b->alike = alike && 2 * (alike + 1) > h->s->ranks.n;
 	if (b->alike && !first->first)

@@ -35,10 +35,12 @@ struct rank_look {
 	struct failure *failed; /* NULL: no failure of its own */
 	bool echo;		/* it failed because a peer did, or was ended by its launcher */
 	bool lost_peer;		/* .. by its own words: it was waiting for others */
-	bool told;		/* to dump, by another's watchdog: it lives */
-	bool not_gathered;	/* nothing was taken on its whole node when the others' was */
-	bool monitored;		/* its heartbeat monitor spoke: it lives, its watchdog hangs */
-	bool left;		/* it said that it leaves */
+	bool stopped;		/* its launcher says that it ends it */
+	const struct scene_saying *end; /* the launcher's line of its exit; NULL */
+	bool told;			/* to dump, by another's watchdog: it lives */
+	bool not_gathered; /* nothing was taken on its whole node when the others' was */
+	bool monitored;	   /* its heartbeat monitor spoke: it lives, its watchdog hangs */
+	bool left;	   /* it said that it leaves */
 	const struct scene_saying *left_said;
 	enum power_shape shape;
 	bool saving;	  /* a save of its own, or of all, was begun and not ended */
@@ -178,7 +180,12 @@ int64_t gpus_read_ns(const struct hang *h); /* the latest sample of power; -1 */
 /* hang_cause.c */
 void find_cause(struct hang *h, struct breach *b);
 void split_by_cause(struct hang *h);
+/* Two failures of one kind, by the same words where there are any. */
+bool same_failure(const struct failure *a, const struct failure *b);
+/* hang_after.c: what became of the others once the first had failed */
+void prove_after(struct hang *h, struct finding *f, const struct breach *b);
 /* hang_proof.c */
+void prove(struct hang *h, struct finding *f, const char *source, const char *text);
 void prove_breach(struct hang *h, struct finding *f, const struct breach *b);
 /* hang_words.c */
 void write_findings(struct hang *h);

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-static void prove(struct hang *h, struct finding *f, const char *source, const char *text)
+void prove(struct hang *h, struct finding *f, const char *source, const char *text)
 {
 	(void)h;
 	*vec_push(&f->evidence) = (struct evidence){
@@ -461,6 +461,7 @@ void prove_breach(struct hang *h, struct finding *f, const struct breach *b)
 		prove_not_started(h, f, b);
 	for (size_t i = 0; i < b->culprits.n && i < 8; i++)
 		prove_rank(h, f, b, b->culprits.v[i]);
+	prove_after(h, f, b);
 	if (h->counts_ns >= 0 && b->ground == GROUND_REPORTED)
 		prove_counts(h, f, b);
 	prove_log(h, f, b);
