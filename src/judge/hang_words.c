@@ -134,13 +134,20 @@ static const char *sentence_of_sides(struct hang *h, const struct breach *b)
 	    hang_op(h, b->signature), mismatch_name(c->kind), c->seq, hang_group(h, b->group));
 }
 
+/* Of bars the last that moved: one that stands at 0 tells of a process that has just begun. */
 const char *hang_last_words(const struct hang *h, enum saying_kind kind)
 {
 	const char *text = "";
+	bool moved = false;
 
-	for (size_t i = 0; i < h->s->sayings.n; i++)
-		if (h->s->sayings.v[i].s.kind == kind && h->s->sayings.v[i].s.text != NO_ID)
-			text = hang_name(h, h->s->sayings.v[i].s.text);
+	for (size_t i = 0; i < h->s->sayings.n; i++) {
+		const struct saying *s = &h->s->sayings.v[i].s;
+
+		if (s->kind != kind || s->text == NO_ID || (moved && s->seq <= 0))
+			continue;
+		text = hang_name(h, s->text);
+		moved = kind == SAY_DATA_WORK && s->seq > 0;
+	}
 	return text;
 }
 
