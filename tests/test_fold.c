@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <math.h>
 #include <time.h>
-#include "fold_events.h"
+#include "fold_random.h"
 
 static const char *stream_name(const struct rank_stream *s, uint32_t id)
 {
@@ -362,6 +362,32 @@ static void an_empty_trace_has_no_steps(void **state)
 }
 
 /* A duration of years on a stream that went on is cut at the next start, and counted. */
+/* What waits for a call that loads a module is the host's, not the GPU's, however long it takes. */
+static void a_launch_is_done_when_its_call_returns(void **state)
+{
+	static const int64_t calls[] = { 2000000, 2000000000, 5000000000, 100000000000 };
+	struct arena arena = { 0 };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
+		struct made t = made_new(0);
+		int64_t begin = calls[i] + 700000, end = begin + 1000000;
+		struct rank_stream s;
+		struct step step;
+
+		made_mark(&t, 1, 0, end + 1000000);
+		made_work(&t, EVENT_KERNEL, "gemm", 10, 20, 30, 7);
+		made_event(&t, EVENT_LAUNCH, "cudaLaunchKernel", 1000, calls[i], 1, 5, NULL);
+		made_event(&t, EVENT_KERNEL, "gemm", begin, end - begin, 7, 5, NULL);
+		s = made_finish(&t, 0, 1);
+		step = made_step(&s, 0, &arena);
+		assert_int_equal(step.own[OWN_COMPUTE], 1000010);
+		assert_int_equal(step.own[OWN_LAUNCH], 10 + begin - (1000 + calls[i]));
+		rank_stream_done(&s);
+	}
+	arena_done(&arena);
+}
+
 static void absurd_durations_end_where_the_stream_goes_on(void **state)
 {
 	struct made t = made_new(0);
@@ -439,55 +465,6 @@ static void only_the_steps_asked_for_are_kept(void **state)
 }
 
 /* The same events in another order, or through a file, give the same bytes. */
-struct random_event {
-	enum event_kind kind;
-	const char *name;
-	int64_t start, duration;
-	uint64_t thread, correlation;
-	bool args;
-};
-
-static uint64_t random_next(uint64_t *seed)
-{
-	*seed ^= *seed << 13;
-	*seed ^= *seed >> 7;
-	*seed ^= *seed << 17;
-	return *seed;
-}
-
-#define RANDOM_WORK 4000
-
-static size_t random_events(struct random_event *e, uint64_t seed)
-{
-	static const char *const kernels[] = { "gemm", "add", "norm", NCCL_NAME };
-	int64_t gpu[2] = { 50, 50 };
-	size_t n = 0;
-
-	for (unsigned i = 0; i < RANDOM_WORK; i++) {
-		int64_t launch = i * 1000 + (int64_t)(random_next(&seed) % 400);
-		unsigned which = random_next(&seed) % 4;
-		int64_t start, length = 10 + (int64_t)(random_next(&seed) % 1500);
-
-		start = MAX(gpu[which == 3], launch + 20);
-		gpu[which == 3] = start + length;
-		e[n++] =
-		    (struct random_event){ EVENT_LAUNCH, "cudaLaunchKernel", launch, 7, 1, 100 + i,
-					   false };
-		e[n++] =
-		    (struct random_event){ EVENT_KERNEL,	kernels[which], start,	   length,
-					   which == 3 ? 20 : 7, 100 + i,	which == 3 };
-		if (i % 5 == 0)
-			e[n++] = (struct random_event){ EVENT_ANNOTATION,
-							i % 2 ? "forward" : "backward",
-							launch - 5,
-							3000,
-							1,
-							0,
-							false };
-	}
-	return n;
-}
-
 static struct rank_stream random_fold(const struct random_event *e, size_t n, size_t spill)
 {
 	struct made t = made_new(spill);
@@ -530,7 +507,7 @@ static void order_and_spilling_leave_no_trace(void **state)
 {
 	struct random_event *e = xcalloc(RANDOM_WORK * 3, sizeof(*e));
 	uint64_t seed = 0x5eed;
-	size_t n = random_events(e, seed);
+	size_t n = random_events(e, seed, 1);
 	struct rank_stream sorted = random_fold(e, n, 0), spilled, shuffled;
 
 	(void)state;
@@ -622,6 +599,7 @@ int main(void)
 		cmocka_unit_test(calls_and_their_events_pair_by_size),
 		cmocka_unit_test(without_marks_the_file_is_one_window),
 		cmocka_unit_test(an_empty_trace_has_no_steps),
+		cmocka_unit_test(a_launch_is_done_when_its_call_returns),
 		cmocka_unit_test(absurd_durations_end_where_the_stream_goes_on),
 		cmocka_unit_test(phases_carry_what_they_launched),
 		cmocka_unit_test(only_the_steps_asked_for_are_kept),

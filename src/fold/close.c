@@ -174,7 +174,7 @@ static void around_add(struct closing *c, const struct ranges *r)
 			*vec_push(&c->around) = &r->v[i];
 }
 
-static const struct work never = { .start = TIME_NEVER, .ready = TIME_NEVER, .kind = ITEM_KINDS };
+static const struct work never = { .start = TIME_NEVER, .wait = WAIT_NEVER, .kind = ITEM_KINDS };
 
 /* Everything that touches the window, whatever step it belongs to. Later steps only until what they
    have starts behind the window: a host far ahead leaves many open. */

@@ -85,7 +85,7 @@ static void row_count(struct step_comm *row, const struct step_coll *coll)
 /* A collective of the step itself. */
 static bool is_own(const struct closing *c, const struct work *w)
 {
-	return w->mark == c->mark && work_is_coll(w);
+	return w >= c->work->v && w < c->work->v + c->work->n && work_is_coll(w);
 }
 
 static struct step_coll coll_of(const struct closing *c, size_t i)

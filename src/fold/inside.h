@@ -57,15 +57,17 @@ struct mark {
 	bool wanted;
 };
 
-/* A span of GPU work, or of a collective on the host, that belongs to a step. */
+/* A span of GPU work, or of a collective on the host, that belongs to a step. There are as many as
+   kernels, so it is kept small. */
 struct work {
 	int64_t start, end;
 	int64_t launch; /* launch, or call of a collective on the host; TIME_UNKNOWN */
-	int64_t ready;	/* when the host had done its part: launch, or the end of a call that took
-			   long; TIME_NEVER: nothing tells */
-	uint32_t name, comm;
-	uint32_t seq; /* + 1 */
-	uint32_t mark;
+	union {
+		uint32_t name;
+		uint32_t comm; /* of a collective */
+	};
+	uint32_t seq;  /* + 1 */
+	uint32_t wait; /* work_ready: the host's part behind the launch; WAIT_NEVER */
 	uint16_t lane;
 	uint8_t kind; /* enum item_kind */
 };
@@ -73,6 +75,22 @@ struct work {
 static inline bool work_is_coll(const struct work *w)
 {
 	return w->kind == ITEM_COLL_KERNEL || w->kind == ITEM_GLOO;
+}
+/* How long a launch took: ns, or from WAIT_US on us. */
+#define WAIT_NEVER UINT32_MAX
+#define WAIT_US	   ((uint32_t)1 << 31)
+static inline uint32_t wait_of(int64_t ns)
+{
+	return ns < (int64_t)WAIT_US ? (uint32_t)ns
+				     : WAIT_US + (uint32_t)MIN(ns / 1000, (int64_t)WAIT_US - 2);
+}
+/* When the host had done its part: the launch, or the end of a call that took long; TIME_NEVER:
+   nothing tells. */
+static inline int64_t work_ready(const struct work *w)
+{
+	if (w->wait < WAIT_US)
+		return w->launch + w->wait;
+	return w->wait == WAIT_NEVER ? TIME_NEVER : w->launch + (int64_t)(w->wait - WAIT_US) * 1000;
 }
 /* By start, of equal ones the longer first: < 0, 0, > 0. */
 static inline int work_compare(const struct work *a, const struct work *b)

@@ -57,9 +57,9 @@ static inline struct launch_more *launch_more(const struct launches *l, const st
 {
 	return &l->more[at - l->ring];
 }
-static inline int64_t launch_ready(const struct launches *l, const struct launch *at)
+static inline uint32_t launch_wait(const struct launches *l, const struct launch *at)
 {
-	return at->more ? launch_more(l, at)->ready : at->start;
+	return at->more ? wait_of(launch_more(l, at)->ready - at->start) : 0;
 }
 static inline const struct launch *launches_find(const struct launches *l, uint32_t correlation)
 {

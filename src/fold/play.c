@@ -330,47 +330,46 @@ static inline void lane_worked(struct lane *lane, uint32_t mark, size_t at, int6
 	lane->last_end = end;
 }
 
-/* Most kernels: launched in the first open step or the next one, and behind what that has already.
-   False: it takes the long way. */
-static inline bool play_kernel(struct player *p, const struct item *it, const struct launch *l)
+/* Most kernels: of the first open step or the next one, and behind what that has already. False: it
+   takes the long way. */
+static inline bool play_kernel(struct player *p, const struct item *it, uint32_t mark,
+			       int64_t launch, uint32_t wait)
 {
 	struct lane *lane = &p->f->lanes[it->lane];
 	const int64_t start = it->start, end = start + item_duration(it);
-	uint32_t ahead = l->mark - p->base; /* NO_MARK and what is closed are far ahead, unsigned */
+	uint32_t ahead = mark - p->base; /* NO_MARK and what is closed are far ahead, unsigned */
 	struct works *to;
 	struct work *w;
 
 	if (ahead >= 2 || ahead >= p->n_open || lane->last_end - start > OVERLAP_ABSURD)
 		return false;
-	to = &open_at(p, l->mark)->work;
+	to = &open_at(p, mark)->work;
 	if (!to->n || to->n == to->cap || to->v[to->n - 1].start >= start)
 		return false;
-	lane_worked(lane, l->mark, to->n, end);
+	lane_worked(lane, mark, to->n, end);
 	lane->kernels++;
 	lane->kernel_ns += end - start;
 	to->end = MAX(to->end, end);
 	w = &to->v[to->n++];
 	w->start = start;
 	w->end = end;
-	w->launch = l->start;
-	w->ready = launch_ready(&p->launches, l);
+	w->launch = launch;
+	w->wait = wait;
 	w->name = it->name;
-	w->comm = NO_ID;
 	w->seq = 0;
-	w->mark = l->mark;
 	w->lane = it->lane;
 	w->kind = ITEM_KERNEL;
 	return true;
 }
 
-static int work_put(struct player *p, const struct item *it, const struct launch *l,
+static int work_put(struct player *p, const struct item *it, const struct launch *l, uint32_t mark,
 		    struct error *reterr)
 {
 	const struct launch_more *more = l && l->more ? launch_more(&p->launches, l) : NULL;
 	struct lane *lane = &p->f->lanes[it->lane];
 	enum item_kind kind = item_kind(it);
 	int64_t end = it->start + item_duration(it);
-	uint32_t mark = l ? l->mark : mark_unlaunched(p, it), comm = NO_ID, seq = 0;
+	uint32_t comm = NO_ID, seq = 0;
 	struct works *to;
 	struct work *w;
 	int status = 0;
@@ -394,11 +393,9 @@ static int work_put(struct player *p, const struct item *it, const struct launch
 		.start = it->start,
 		.end = end,
 		.launch = l ? l->start : TIME_UNKNOWN,
-		.ready = l ? launch_ready(&p->launches, l) : TIME_NEVER,
-		.name = it->name,
-		.comm = comm,
+		.wait = l ? launch_wait(&p->launches, l) : WAIT_NEVER,
+		.name = kind == ITEM_COLL_KERNEL ? comm : it->name,
 		.seq = seq,
-		.mark = mark,
 		.lane = it->lane,
 		.kind = (uint8_t)kind,
 	};
@@ -410,10 +407,13 @@ static int work_put(struct player *p, const struct item *it, const struct launch
 static inline int play_gpu(struct player *p, const struct item *it, struct error *reterr)
 {
 	const struct launch *l = launches_find(&p->launches, it->correlation);
+	uint32_t mark = l ? l->mark : mark_unlaunched(p, it);
 
-	if (l && item_kind(it) == ITEM_KERNEL && play_kernel(p, it, l))
+	if (item_kind(it) == ITEM_KERNEL &&
+	    play_kernel(p, it, mark, l ? l->start : TIME_UNKNOWN,
+			l ? launch_wait(&p->launches, l) : WAIT_NEVER))
 		return 0;
-	return work_put(p, it, l, reterr);
+	return work_put(p, it, l, mark, reterr);
 }
 
 static struct call call_of(struct fold *f, const struct item *it)
@@ -433,8 +433,7 @@ static void play_gloo(struct player *p, const struct item *it, uint32_t mark)
 		.start = it->start,
 		.end = it->start + item_duration(it),
 		.launch = p->gpu_job ? TIME_UNKNOWN : calls_take(&p->calls, &event),
-		.ready = TIME_NEVER,
-		.name = it->name,
+		.wait = WAIT_NEVER,
 		.lane = it->lane,
 		.kind = ITEM_GLOO,
 	};
@@ -447,7 +446,6 @@ static void play_gloo(struct player *p, const struct item *it, uint32_t mark)
 	place = work_place(p, &mark, w.start, &to);
 	if (!place)
 		return;
-	w.mark = mark;
 	*place = w;
 	works_settle(to, false);
 }

@@ -469,6 +469,29 @@ void runs_done(struct runs *r)
 	*r = (struct runs){ .fd = -EBADF };
 }
 
+bool runs_keep(struct runs *r, const struct item *const *left, size_t n)
+{
+	struct item_list *host = &r->lists[0], *gpu = &r->lists[1];
+	size_t of_gpu = 0, hosts, gpus;
+
+	if (r->n_runs || host->keys || gpu->keys)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		of_gpu += item_on_gpu(left[i]);
+	hosts = host->n - host->next + (n - of_gpu);
+	gpus = gpu->n - gpu->next + of_gpu;
+	if (hosts)
+		memmove(r->items, r->items + host->n - hosts, hosts * sizeof(*r->items));
+	if (gpus)
+		memmove(r->items + r->cap - gpus, r->items + r->cap - gpu->n,
+			gpus * sizeof(*r->items));
+	*host = (struct item_list){ .n = hosts, .last = hosts ? host->last : INT64_MAX };
+	*gpu = (struct item_list){ .n = gpus, .last = gpus ? gpu->last : INT64_MAX };
+	r->bottom = r->items + hosts;
+	r->top = r->items + r->cap - gpus;
+	return true;
+}
+
 void runs_again(struct runs *r)
 {
 	memory_empty(r);

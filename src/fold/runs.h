@@ -139,3 +139,7 @@ int runs_next(struct runs *r, const struct item **batch, struct error *reterr);
 void runs_done(struct runs *r);
 /* After all were given out: empty once more, the memory kept. */
 void runs_again(struct runs *r);
+/* Instead: the last n of the batch that was given last, and all that would follow them, stay where
+   they are for the next runs_start. False where they do not lie in order in memory: nothing is
+   done. */
+bool runs_keep(struct runs *r, const struct item *const *left, size_t n);

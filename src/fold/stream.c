@@ -275,6 +275,8 @@ static int items_play(struct fold_stream *s, int64_t until, struct error *reterr
 		for (int i = 0; i < n && status >= 0; i++) {
 			if (item_before(batch[i], until))
 				status = play_item(&s->player, batch[i], reterr);
+			else if (!s->left.n && runs_keep(runs, batch + i, (size_t)(n - i)))
+				return 0; /* in order: none behind it is before */
 			else
 				*vec_push(&s->left) = *batch[i];
 		}
@@ -290,13 +292,6 @@ static int items_play(struct fold_stream *s, int64_t until, struct error *reterr
 		runs_add(runs, it, gpu);
 	}
 	return status;
-}
-
-static void works_move(struct works *w, uint32_t by)
-{
-	for (size_t i = 0; i < w->n; i++)
-		if (w->v[i].mark != NO_MARK)
-			w->v[i].mark = w->v[i].mark < by ? NO_MARK : w->v[i].mark - by;
 }
 
 /* Drops marks that are long closed; `by` is a multiple of the ring of open steps, so that these
@@ -315,9 +310,6 @@ static void marks_forget(struct fold_stream *s)
 	s->more.n -= by;
 	s->forgotten += by;
 	p->base -= by;
-	works_move(&p->strays, by);
-	for (size_t i = 0; i < p->n_open; i++)
-		works_move(&open_at(p, p->base + (uint32_t)i)->work, by);
 	for (size_t i = 0; i < f->n_lanes; i++) {
 		struct lane *l = &f->lanes[i];
 

@@ -182,7 +182,7 @@ static inline int64_t launch_of_next(const struct work *const **at, int64_t e)
 		w++;
 	*at = w;
 	for (start = (*w)->start; (*w)->start == start && start != TIME_NEVER; w++)
-		launch = MIN(launch, (*w)->ready);
+		launch = MIN(launch, work_ready(*w));
 	return launch;
 }
 
