@@ -26,7 +26,7 @@ struct launch_more {
 struct launches {
 	struct launch *ring;
 	struct launch_more *more; /* by place in the ring */
-	uint64_t *newest;	  /* by slot: position + 1 */
+	uint32_t *newest;	  /* by slot: the low bits of position + 1 */
 	uint64_t n;		  /* ever put */
 };
 
@@ -39,7 +39,7 @@ void launches_begin(struct launches *l);
 /* A place for the next one, filled but for its content. */
 static inline struct launch *launches_put(struct launches *l, uint32_t correlation)
 {
-	uint64_t *newest, older;
+	uint32_t *newest, older;
 	struct launch *at;
 
 	if (!l->ring)
@@ -47,10 +47,10 @@ static inline struct launch *launches_put(struct launches *l, uint32_t correlati
 	newest = &l->newest[launch_slot(correlation)];
 	at = &l->ring[l->n++ % LAUNCHES];
 	at->correlation = correlation;
-	older = *newest ? l->n - *newest : 0;
-	at->older = older < LAUNCHES ? (uint32_t)older : 0;
+	older = (uint32_t)l->n - *newest;
+	at->older = older < LAUNCHES ? older : 0;
 	at->more = false;
-	*newest = l->n;
+	*newest = (uint32_t)l->n;
 	return at;
 }
 static inline struct launch_more *launch_more(const struct launches *l, const struct launch *at)
@@ -63,16 +63,19 @@ static inline uint32_t launch_wait(const struct launches *l, const struct launch
 }
 static inline const struct launch *launches_find(const struct launches *l, uint32_t correlation)
 {
+	uint64_t age, filled = MIN(l->n, LAUNCHES);
+
 	if (!l->ring || !correlation)
 		return NULL;
-	for (uint64_t at = l->newest[launch_slot(correlation)]; at && at + LAUNCHES > l->n;) {
-		const struct launch *launch = &l->ring[(at - 1) % LAUNCHES];
+	age = (uint32_t)l->n - l->newest[launch_slot(correlation)];
+	while (age < filled) {
+		const struct launch *launch = &l->ring[(l->n - age - 1) % LAUNCHES];
 
 		if (launch->correlation == correlation)
 			return launch;
 		if (!launch->older)
 			break;
-		at -= launch->older;
+		age += launch->older;
 	}
 	return NULL;
 }
