@@ -75,7 +75,7 @@ step gcc-analyzer analyze_gcc
 step sanitizers sanitized_all
 step threads threads_whole
 step watchers watchers
-step torch make --no-print-directory check-torch
+step torch env HURT_ROUNDS=100 make --no-print-directory check-torch
 step fuzzing scripts/fuzz.sh
 step heavy heavy
 [ $status = 0 ] && echo "all passed"

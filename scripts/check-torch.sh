@@ -19,6 +19,7 @@ quick_of() { # FILE
 	[ "${TORCH_TESTS:-all}" = quick ] || return
 	case $1 in
 	test_even.py) echo fsdp1_of_few_steps_hangs_and_even_ends_it ;;
+	test_hurt.py) echo it_is_killed ;;
 	test_hooks.py) echo ddp_of_four_ranks_has_the_same_losses_and_tells_all ;;
 	test_run_jobs.py) echo torch_save_cut_anywhere ;;
 	test_live_jobs.py) echo compute_straggler_is_named ;;
