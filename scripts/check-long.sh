@@ -69,12 +69,21 @@ watchers() {
 	WATCH_KILLS=200 "$python" tests/test_watch_alerts.py && LONG=1 "$python" tests/test_watch.py
 }
 
+# Nine days' steps of a traced job in minutes.
+soak() {
+	local python
+	python=$(scripts/python.sh)
+	make --no-print-directory all && ninja -C build --quiet live_job || return
+	"$python" tests/soak.py build/lockstep build/live_job
+}
+
 step cppcheck analyze_cppcheck
 step clang-tidy analyze_clang_tidy
 step gcc-analyzer analyze_gcc
 step sanitizers sanitized_all
 step threads threads_whole
 step watchers watchers
+step soak soak
 step torch env HURT_ROUNDS=100 make --no-print-directory check-torch
 step fuzzing scripts/fuzz.sh
 step heavy heavy
