@@ -287,6 +287,7 @@ void build_groups(struct building *b)
 		r->cut = v->cut;
 		r->witnesses |= 1u << WITNESS_DUMP;
 		r->host = v->host == NO_ID ? r->host : scene_name(s, &b->st->names, v->host);
+		r->left_step = v->left_step;
 		r->habit = v->habit;
 		r->habit_size = v->habit_size;
 		r->usual = signature_here(b, v->usual);

@@ -532,6 +532,58 @@ static enum habit habit_of_p2p(const struct testimony *t, size_t at)
 	return count + 1 > most ? HABIT_BROKEN : HABIT_KEPT;
 }
 
+/* A step: the operations behind one mark, up to the next one, which is part of it. */
+struct span_of_ops {
+	size_t from, n;
+};
+
+/* The last steps, the last one first, whole or not; how many. What comes before the first mark is
+   no step: the ring may have lost its begin, and a job sets up its groups there. */
+static size_t last_steps(const struct testimony *t, uint64_t mark, struct span_of_ops *ret,
+			 size_t most)
+{
+	size_t end = t->entries.n, found = 0;
+
+	for (size_t i = t->entries.n; i-- && found < most;) {
+		const struct op_entry *e = &t->entries.v[i];
+
+		if (i + 1 == t->entries.n || e->p2p || habit_key(t, e, false) != mark)
+			continue;
+		ret[found++] = (struct span_of_ops){ i + 1, end - (i + 1) };
+		end = i + 1;
+	}
+	return found;
+}
+
+static bool begins_alike(const struct testimony *t, struct span_of_ops part,
+			 struct span_of_ops whole)
+{
+	if (part.n > whole.n)
+		return false;
+	for (size_t i = 0; i < part.n; i++) {
+		const struct op_entry *x = &t->entries.v[part.from + i];
+		const struct op_entry *y = &t->entries.v[whole.from + i];
+
+		if (habit_key(t, x, x->p2p) != habit_key(t, y, y->p2p))
+			return false;
+	}
+	return true;
+}
+
+/* Did the rank call, anywhere in its last step, something else than in the step before, where the
+   steps before were alike? One that left out a call goes on with calls that come as usual, each for
+   itself. */
+static bool leaves_the_step(const struct testimony *t)
+{
+	uint64_t mark = mark_of(t, t->entries.n);
+	struct span_of_ops step[3];
+	size_t n = mark ? last_steps(t, mark, step, ARRAY_SIZE(step)) : 0;
+
+	if (n < 2 || begins_alike(t, step[0], step[1]))
+		return false;
+	return n < 3 || (step[1].n == step[2].n && begins_alike(t, step[1], step[2]));
+}
+
 static void find_habit(struct taking *k)
 {
 	const struct testimony *t = k->t;
@@ -543,6 +595,7 @@ static void find_habit(struct taking *k)
 	if (at == t->entries.n)
 		return;
 	k->v->first_wait = k->view[t->entries.v[at].group];
+	k->v->left_step = leaves_the_step(t);
 	if (t->entries.v[at].p2p) {
 		k->v->habit = k->v->habit_size = habit_of_p2p(t, at);
 		return;

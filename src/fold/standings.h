@@ -59,6 +59,7 @@ struct dump_view {
 	uint64_t fingerprint; /* of what it says: twins are equal */
 	VEC(struct dump_group) groups;
 	uint32_t first_wait;   /* row of groups: where its first unfinished operation is; NO_ID */
+	bool left_step;	       /* its last step has other operations than those before */
 	enum habit habit;      /* of that operation: did it follow what it used to follow? */
 	enum habit habit_size; /* the same with sizes; KEPT only if habit is */
 	uint32_t usual;	       /* signature that used to come there instead; NO_ID */

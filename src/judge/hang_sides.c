@@ -17,11 +17,13 @@ struct side {
 	uint32_t signature;
 	size_t weight;	       /* of all ranks that wait in its place, in the cycle or not */
 	uint32_t broken, kept; /* by habit */
+	uint32_t left;	       /* whose last step has other operations than those before */
 	bool outside;	       /* a barrier or its like, or alone in the group of all ranks */
 	bool elsewhere;	       /* its stacks are in a save, an evaluation, an exit */
 	bool
 	    skipped; /* it called less in other groups than those did who stand in the same place */
 	bool like_others; /* groups of the same kind called this there */
+	bool explains;	  /* without it the others would not wait in a circle */
 };
 
 static void count_habits(const struct hang *h, struct side *s)
@@ -31,6 +33,7 @@ static void count_habits(const struct hang *h, struct side *s)
 
 		s->broken += habit == HABIT_BROKEN;
 		s->kept += habit == HABIT_KEPT;
+		s->left += h->s->ranks.v[s->rows.v[i]].left_step;
 	}
 }
 
@@ -42,13 +45,14 @@ static bool outside_of_steps(const struct hang *h, uint32_t signature)
 						   sig->in_elements >= 0 && sig->in_elements <= 1));
 }
 
-/* The side that f holds for while it does not for the others; NULL if there is none. */
+/* The side that f holds for while it does not for the others that may have begun it; NULL if there
+   is none. */
 static struct side *only_one(struct side *sides, size_t n, bool (*f)(const struct side *s))
 {
 	struct side *found = NULL;
 
 	for (size_t i = 0; i < n; i++) {
-		if (!f(&sides[i]))
+		if (!sides[i].explains || !f(&sides[i]))
 			continue;
 		if (found)
 			return NULL;
@@ -60,6 +64,11 @@ static struct side *only_one(struct side *sides, size_t n, bool (*f)(const struc
 static bool broke_habit(const struct side *s)
 {
 	return s->broken && !s->kept;
+}
+
+static bool left_step(const struct side *s)
+{
+	return s->left == s->rows.n;
 }
 
 static bool is_outside(const struct side *s)
@@ -136,13 +145,31 @@ static struct side *smallest(const struct cycle *c, struct side *sides, size_t n
 	return equal == 1 ? least : NULL;
 }
 
+/* Who left the order explains the circle: without it the others wait for nobody any more. Where
+   none does, or they are too many to ask, any may have. */
+static void find_explaining(const struct cycle *c, struct side *sides, size_t n)
+{
+	bool any = false;
+
+	for (size_t i = 0; c && i < n && n <= SIDES_ASKED_MOST; i++) {
+		sides[i].explains = c->breaks(c->user, sides[i].rows.v, sides[i].rows.n);
+		any |= sides[i].explains;
+	}
+	for (size_t i = 0; i < n && !any; i++)
+		sides[i].explains = true;
+}
+
 static void decide(struct breach *b, struct side *sides, size_t n, const struct cycle *cycle)
 {
-	bool (*const signs[])(const struct side *s) = { broke_habit, unlike_others, is_outside };
+	bool (*const signs[])(const struct side *s) = { broke_habit, left_step, unlike_others,
+							is_outside };
 	struct side *odd = NULL;
 
+	find_explaining(cycle, sides, n);
 	if (cycle)
 		odd = only_one(sides, n, broke_habit);
+	if (cycle && !odd)
+		odd = only_one(sides, n, left_step);
 	if (cycle && !odd)
 		odd = only_one(sides, n, has_skipped);
 	if (cycle && !odd)
@@ -177,21 +204,35 @@ static void sides_done(struct side *sides, size_t n)
 	free(sides);
 }
 
+/* What groups of the same kind called there: the same with its sizes, else the same operation. */
+static bool like_siblings(const struct hang *h, const struct scene_conflict *c, uint32_t signature,
+			  bool exactly)
+{
+	const struct signature *x, *y;
+
+	if (c->siblings == NO_ID || signature == NO_ID)
+		return false;
+	x = &h->s->signatures.v[c->siblings];
+	y = &h->s->signatures.v[signature];
+	return x->op == y->op &&
+	       (!exactly || signature_compare(&h->s->names, x, y) == MISMATCH_NONE);
+}
+
 void odd_side(struct hang *h, struct breach *b, const struct scene_conflict *c)
 {
 	size_t n = c->sides.n;
 	struct side *sides = xcalloc(n, sizeof(*sides));
-	bool any = false;
+	bool any = false, exactly = false;
 
+	for (size_t i = 0; i < n; i++)
+		exactly |= like_siblings(h, c, c->sides.v[i].signature, true);
 	for (size_t i = 0; i < n; i++) {
 		sides[i].signature = c->sides.v[i].signature;
 		for (size_t k = 0; k < c->sides.v[i].rows.n; k++)
 			*vec_push(&sides[i].rows) = c->sides.v[i].rows.v[k];
 		count_habits(h, &sides[i]);
 		sides[i].outside = outside_of_steps(h, sides[i].signature);
-		sides[i].like_others =
-		    c->siblings != NO_ID && sides[i].signature != NO_ID &&
-		    h->s->signatures.v[c->siblings].op == h->s->signatures.v[sides[i].signature].op;
+		sides[i].like_others = like_siblings(h, c, sides[i].signature, exactly);
 		any |= sides[i].like_others;
 	}
 	for (size_t i = 0; i < n && !any; i++)
@@ -233,12 +274,16 @@ static bool stacks_elsewhere(const struct hang *h, const struct side *s)
 	return n && n == s->rows.n;
 }
 
-/* What each rank has finished in its group of a description; -1: in none, or in several. What it
-   has merely begun says how far its host runs ahead. */
-static void numbers_in(const struct hang *h, uint32_t desc, int64_t *ret)
+/* What a rank has finished in its group of a description, and called; -1: in none, or in several.
+ */
+struct numbers {
+	int64_t finished, called;
+};
+
+static void numbers_in(const struct hang *h, uint32_t desc, struct numbers *ret)
 {
 	for (size_t i = 0; i < h->s->ranks.n; i++)
-		ret[i] = -1;
+		ret[i] = (struct numbers){ -1, -1 };
 	for (size_t i = 0; i < h->s->groups.n; i++) {
 		const struct scene_group *g = &h->s->groups.v[i];
 
@@ -246,47 +291,62 @@ static void numbers_in(const struct hang *h, uint32_t desc, int64_t *ret)
 			const struct scene_member *m = &g->members.v[k];
 
 			if (m->source == MEMBER_DUMP)
-				ret[m->row] = ret[m->row] == -1 ? m->completed : -2;
+				ret[m->row] = ret[m->row].finished == -1
+						  ? (struct numbers){ m->completed, m->enqueued }
+						  : (struct numbers){ -2, -2 };
 		}
 	}
 }
 
 #define AGREEING_LEAST 2u
 
-/* The number that most of the place's waiters have finished; -1: none. Boyer and Moore's vote. */
-static int64_t usual_number(const struct scene_group *g, int64_t seq, const int64_t *number,
-			    size_t *ret_all, size_t *ret_no_less)
+/* Whether nearly all who wait in a place agree on a number: what most have finished, and the others
+   have called at least; or what all but a few have called. What one has called alone says how far
+   its host runs ahead, but who stands in the place has called all that comes before. Boyer and
+   Moore's vote. */
+static bool agree(const struct scene_group *g, int64_t seq, const struct numbers *number,
+		  bool called, int64_t *ret_usual)
 {
+	size_t votes = 0, all = 0, agreeing = 0;
 	int64_t usual = -1;
-	size_t votes = 0;
 
-	*ret_all = *ret_no_less = 0;
 	for (int pass = 0; pass < 2; pass++)
 		for (size_t k = 0; k < g->members.n; k++) {
 			const struct scene_member *m = &g->members.v[k];
+			const struct numbers *own = &number[m->row];
+			int64_t vote = called ? own->called : own->finished;
 
-			if (!m->waits || m->wait.seq != seq || number[m->row] < 0)
+			if (!m->waits || m->wait.seq != seq || own->finished < 0)
 				continue;
 			if (pass) {
-				(*ret_all)++;
-				*ret_no_less += number[m->row] >= usual;
+				all++;
+				agreeing += called ? vote == usual : own->called >= usual;
 				continue;
 			}
 			if (!votes)
-				usual = number[m->row];
-			if (number[m->row] == usual)
+				usual = vote;
+			if (vote == usual)
 				votes++;
 			else
 				votes--;
 		}
-	return usual;
+	*ret_usual = usual;
+	return agreeing >= AGREEING_LEAST && 10 * agreeing >= 9 * (all - 1);
+}
+
+static bool called_less(const struct side *s, const struct numbers *number, int64_t usual)
+{
+	for (size_t i = 0; i < s->rows.n; i++)
+		if (number[s->rows.v[i]].finished >= 0 && number[s->rows.v[i]].called < usual)
+			return true;
+	return false;
 }
 
 /* Has a rank of the side called less, in groups of another kind, than nearly all who stand where it
    stands? Each description's numbers are found once for all sides. */
 static void mark_skipped(const struct hang *h, struct side *sides, size_t n)
 {
-	_cleanup_free_ int64_t *number = xmalloc((h->s->ranks.n + 1) * sizeof(*number));
+	_cleanup_free_ struct numbers *number = xmalloc((h->s->ranks.n + 1) * sizeof(*number));
 	struct intern done = { 0 };
 
 	for (size_t i = 0; i < h->s->groups.n; i++) {
@@ -298,19 +358,16 @@ static void mark_skipped(const struct hang *h, struct side *sides, size_t n)
 			continue;
 		numbers_in(h, desc, number);
 		for (size_t k = 0; k < n; k++) {
+			struct side *s = &sides[k];
 			const struct scene_group *g =
-			    sides[k].group == NO_ID ? NULL : &h->s->groups.v[sides[k].group];
-			size_t all, no_less;
+			    s->group == NO_ID ? NULL : &h->s->groups.v[s->group];
 			int64_t usual;
 
-			if (!g || g->desc == desc || sides[k].skipped)
+			if (!g || g->desc == desc)
 				continue;
-			usual = usual_number(g, sides[k].seq, number, &all, &no_less);
-			for (size_t r = 0; r < sides[k].rows.n && no_less >= AGREEING_LEAST &&
-					   10 * no_less >= 9 * (all - 1);
-			     r++)
-				sides[k].skipped |= number[sides[k].rows.v[r]] >= 0 &&
-						    number[sides[k].rows.v[r]] < usual;
+			for (int called = 0; called < 2; called++)
+				s->skipped |= agree(g, s->seq, number, called, &usual) &&
+					      called_less(s, number, usual);
 		}
 	}
 	intern_done(&done);

@@ -78,6 +78,7 @@ struct scene_rank {
 	/* its first unfinished operation over all groups, from its dump */
 	uint32_t wait_group;
 	int64_t wait_seq;
+	bool left_step;		      /* its last step has other operations than those before it */
 	enum habit habit, habit_size; /* did that operation follow what it used to follow? */
 	uint32_t usual;		      /* signature that used to come there */
 	uint32_t stack;		      /* row of scene.stacks; NO_ID */
