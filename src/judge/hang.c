@@ -345,6 +345,9 @@ static void weigh_time(struct hang *h)
 	}
 	drop_all(h, GROUND_STUCK);
 	for (size_t i = h->breaches.n; i-- > 0;)
+		if (h->breaches.v[i].on_gpu) /* so does a GPU that still computes */
+			breach_drop(h, i);
+	for (size_t i = h->breaches.n; i-- > 0;)
 		if (writes_a_usual_save(h, &h->breaches.v[i])) {
 			h->saves_now = true;
 			breach_drop(h, i);

@@ -125,6 +125,12 @@ static void prove_standing(struct hang *h, struct finding *f, const struct breac
 						  "before"
 						: ""));
 	}
+	if (r->left_step && b->ground == GROUND_ORDER)
+		prove(h, f, "flight-recorder",
+		      report_printf(h->r,
+				    "the calls of %s in its last step are not those of the steps "
+				    "before: one is missing, or one more",
+				    hang_who(h, &row, 1)));
 	if (r->habit == HABIT_BROKEN && r->usual != NO_ID && others_kept_theirs(h, b))
 		prove(h, f, "flight-recorder",
 		      report_printf(h->r, "until then %s called %s at that point",
@@ -457,7 +463,7 @@ void prove_breach(struct hang *h, struct finding *f, const struct breach *b)
 		prove_sides(h, f, b);
 	else if (b->group != NO_ID && b->seq >= 0)
 		prove_place(h, f, b);
-	if (b->group != NO_ID && b->seq >= 0 && b->ground == GROUND_STUCK)
+	if (b->group != NO_ID && b->seq >= 0 && (b->ground == GROUND_STUCK || b->on_gpu))
 		prove_not_started(h, f, b);
 	for (size_t i = 0; i < b->culprits.n && i < 8; i++)
 		prove_rank(h, f, b, b->culprits.v[i]);

@@ -542,6 +542,45 @@ static void cycle_sink(struct hang *h, const struct graph *g, const struct sink 
 	}
 }
 
+/* With NCCL's timing on: who waits there, and has its GPU begun? */
+static bool waits_at(const struct hang *h, const struct place *p, const struct scene_member *m,
+		     enum op_state state)
+{
+	return m->source == MEMBER_DUMP && counts_here(h, p->group, m) && m->wait.p2p == p->p2p &&
+	       (p->p2p || m->wait.seq == p->seq) && m->wait.state == state;
+}
+
+/* All have called it, and the GPUs of some have begun: those of the others are kept by what comes
+   before it in their streams, and the first wait for them. Of a send or recv it is the peer's. */
+static void held_sink(struct hang *h, const struct place *p)
+{
+	const struct scene_group *of = &h->s->groups.v[p->group];
+	struct breach like = { .group = p->group,
+			       .seq = p->seq,
+			       .signature = p->signature,
+			       .confidence = 0.8,
+			       .on_gpu = true };
+	const struct scene_member *peer =
+	    p->p2p ? peer_of(h->s, of, &of->members.v[p->waiter].wait) : NULL;
+	size_t started = 0, held = 0;
+
+	for (size_t i = 0; i < of->members.n; i++) {
+		started += waits_at(h, p, &of->members.v[i], OP_STARTED);
+		held += waits_at(h, p, &of->members.v[i], OP_SCHEDULED);
+	}
+	if (p->p2p) {
+		started = waits_at(h, p, &of->members.v[p->waiter], OP_STARTED);
+		held = peer && waits_at(h, p, peer, OP_SCHEDULED);
+	}
+	if (!held || held > started)
+		return;
+	for (size_t i = 0; i < of->members.n; i++)
+		if (waits_at(h, p, &of->members.v[i], OP_SCHEDULED) &&
+		    (!p->p2p || &of->members.v[i] == peer))
+			*vec_push(&breach_at(h, GROUND_BEHIND, &like)->culprits) =
+			    of->members.v[i].row;
+}
+
 /* Ranks whose operation has everybody: nobody is behind, and it does not end. */
 static void stuck_sink(struct hang *h, const struct graph *g, uint32_t row)
 {
@@ -580,6 +619,7 @@ void breach_of_waits(struct hang *h, bool with_unseen)
 {
 	struct graph g = { .with_unseen = with_unseen };
 	struct sink *sinks;
+	bool named;
 	uint32_t n;
 
 	build_graph(h, &g);
@@ -604,6 +644,11 @@ void breach_of_waits(struct hang *h, bool with_unseen)
 		if (g.wait[row] != NO_ID && !g.places.v[g.wait[row]].n_to &&
 		    !g.places.v[g.wait[row]].peer_unknown)
 			stuck_sink(h, &g, row);
+	named = has_ground(h, GROUND_ORDER) || has_ground(h, GROUND_DIFFERS) ||
+		has_ground(h, GROUND_BEHIND);
+	for (size_t i = 0; i < g.places.n && !named; i++)
+		if (!g.places.v[i].n_to && !g.places.v[i].peer_unknown)
+			held_sink(h, &g.places.v[i]);
 	for (size_t i = 0; i < h->breaches.n; i++)
 		if (h->breaches.v[i].ground != GROUND_STUCK)
 			add_victims(&g, &h->breaches.v[i]);

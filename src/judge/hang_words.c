@@ -157,6 +157,12 @@ static const char *sentence_of_behind(struct hang *h, const struct breach *b)
 	const struct rank_look *l = &h->look[b->culprits.v[0]];
 	bool many = b->culprits.n > 1;
 
+	if (b->on_gpu)
+		return report_printf(h->r,
+				     "%s called %s, but %s GPU%s not begun it while those of the "
+				     "others wait in it: what came before keeps %s",
+				     culprits, place_of(h, b), many ? "their" : "its",
+				     many ? "s have" : " has", many ? "them" : "it");
 	if (l->has_stack)
 		return report_printf(h->r, "%s %s %s and never came to %s", culprits,
 				     many ? "are" : "is", hang_doing(h, b->culprits.v[0]),
@@ -281,6 +287,17 @@ static bool is_own_code(const struct breach *b)
 	       f->said->s.value > 0 && f->said->s.value < 128;
 }
 
+/* What its GPU does that has not begun what its host has called. */
+static void advise_gpu(struct hang *h, struct finding *f, const char *on)
+{
+	*vec_push(&f->next) = report_printf(
+	    h->r,
+	    "%snvidia-smi -q -d UTILIZATION,PERFORMANCE,ECC   # a kernel that does not end, or "
+	    "a GPU that has stopped?",
+	    on);
+	*vec_push(&f->next) = report_printf(h->r, "%sdmesg -T | grep -i xid", on);
+}
+
 static void advise(struct hang *h, struct finding *f, const struct breach *b)
 {
 	uint32_t row = b->culprits.n ? b->culprits.v[0] : NO_ID;
@@ -297,6 +314,8 @@ static void advise(struct hang *h, struct finding *f, const struct breach *b)
 	case CAUSE_MISSING_RANK:
 	case CAUSE_HOST_STALL:
 	case CAUSE_UNKNOWN:
+		if (b->on_gpu)
+			advise_gpu(h, f, on);
 		*vec_push(&f->next) = report_printf(h->r, "%spy-spy dump --nonblocking --pid %s%s",
 						    on, process, whose);
 		*vec_push(&f->next) =
