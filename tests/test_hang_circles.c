@@ -70,6 +70,54 @@ static void who_does_not_explain_the_circle_is_not_blamed(void **state)
 	case_done(&c);
 }
 
+/* Pieces of an all_to_all may differ, so that nothing shows in the place itself. */
+static void who_comes_to_the_same_call_by_other_ones_is_told_by_its_steps(void **state)
+{
+	const char *const pieces[] = { "ep:all_to_all/4", "ep:all_to_all/8" };
+	struct hang_case c;
+	char calls[256];
+
+	(void)state;
+	for (int fault = 0; fault < 2; fault++) {
+		case_new(&c);
+		case_group(&c, "world", "0", "default_pg", "[0, 1, 2, 3]");
+		case_group(&c, "ep", "1", "ep", "[0, 1, 2, 3]");
+		for (int64_t rank = 0; rank < 4; rank++) {
+			snprintf(calls, sizeof(calls),
+				 "4(6(%s) world:all_reduce) 2(%s) %d(%s?) world:all_reduce?",
+				 pieces[0], pieces[0], rank == 2 && fault ? 3 : 4,
+				 pieces[rank == 2]);
+			dump(&c, rank, calls);
+		}
+		if (fault) {
+			assert_named(&c, VERDICT_HUNG, CAUSE_COLLECTIVE_DESYNC, "2");
+			assert_contains(case_finding(&c, 0)->summary, "by other calls than");
+		} else {
+			assert_nobody_named(&c, VERDICT_INSUFFICIENT);
+		}
+		case_done(&c);
+	}
+}
+
+/* A save between the steps, and a job's own begin, make no step of another kind. */
+static void what_comes_seldom_is_no_calls_too_many(void **state)
+{
+	struct hang_case c;
+
+	(void)state;
+	case_new(&c);
+	case_group(&c, "world", "0", "default_pg", "[0, 1, 2, 3]");
+	case_group(&c, "fsdp", "1", "fsdp", "[0, 1, 2, 3]");
+	dumps(&c, 0, 2,
+	      "world:barrier world:broadcast 3(2(fsdp:all_gather) fsdp:reduce_scatter) "
+	      "world:barrier fsdp:all_gather?");
+	dump(&c, 3,
+	     "world:barrier world:broadcast 2(2(fsdp:all_gather) fsdp:reduce_scatter) "
+	     "2(fsdp:all_gather) fsdp:reduce_scatter world:barrier world:barrier?");
+	assert_named(&c, VERDICT_HUNG, CAUSE_COLLECTIVE_DESYNC, "3");
+	case_done(&c);
+}
+
 static void gpu_case(struct hang_case *c, bool twice, const char *others, const char *held)
 {
 	case_new(c);
@@ -124,6 +172,8 @@ int main(void)
 		cmocka_unit_test(who_left_out_a_call_is_told_by_those_beside_it),
 		cmocka_unit_test(groups_of_one_kind_tell_by_their_sizes),
 		cmocka_unit_test(who_does_not_explain_the_circle_is_not_blamed),
+		cmocka_unit_test(who_comes_to_the_same_call_by_other_ones_is_told_by_its_steps),
+		cmocka_unit_test(what_comes_seldom_is_no_calls_too_many),
 		cmocka_unit_test(a_gpu_that_has_not_begun_is_waited_for),
 		cmocka_unit_test(the_gpu_of_a_peer_that_has_not_begun_is_waited_for),
 	};

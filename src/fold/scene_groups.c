@@ -121,6 +121,7 @@ static void add_standing(struct building *b, uint32_t row, const struct dump_gro
 	m->completed = own->completed;
 	m->n_pending = (uint32_t)MIN(own->n_pending, (uint64_t)UINT32_MAX);
 	m->last_signature = signature_here(b, own->last_signature);
+	m->left_here = own->left_here;
 	if (own->pending.n) {
 		m->waits = true;
 		m->wait = op_here(b, &own->pending.v[0]);

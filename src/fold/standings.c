@@ -465,8 +465,8 @@ static bool between_two(const struct testimony *t, const struct op_entry *e)
 	return op == COMM_SEND || op == COMM_RECV || op == COMM_SEND_RECV;
 }
 
-/* What marks a step: the operation that came least often, but came again. */
-static uint64_t mark_of(const struct testimony *t, size_t end)
+/* What marks a step: the operation that came least often, but so many times. */
+static uint64_t mark_of(const struct testimony *t, size_t end, size_t times)
 {
 	struct mark {
 		uint64_t key;
@@ -492,7 +492,7 @@ static uint64_t mark_of(const struct testimony *t, size_t end)
 		marks.v[at].n++;
 	}
 	for (size_t i = 0; i < marks.n; i++)
-		if (marks.v[i].n >= 2 && marks.v[i].n < fewest) {
+		if (marks.v[i].n >= times && marks.v[i].n < fewest) {
 			fewest = marks.v[i].n;
 			best = marks.v[i].key;
 		}
@@ -513,7 +513,7 @@ static bool came_once(const struct testimony *t, size_t at)
 /* A send or recv more than any whole step before had? */
 static enum habit habit_of_p2p(const struct testimony *t, size_t at)
 {
-	uint64_t mark = mark_of(t, at), own = habit_key(t, &t->entries.v[at], true);
+	uint64_t mark = mark_of(t, at, 2), own = habit_key(t, &t->entries.v[at], true);
 	size_t count = 0, most = 0, steps = 0;
 
 	if (!mark)
@@ -537,17 +537,25 @@ struct span_of_ops {
 	size_t from, n;
 };
 
-/* The last steps, the last one first, whole or not; how many. What comes before the first mark is
-   no step: the ring may have lost its begin, and a job sets up its groups there. */
-static size_t last_steps(const struct testimony *t, uint64_t mark, struct span_of_ops *ret,
-			 size_t most)
+static bool is_mark(const struct testimony *t, size_t at, uint64_t mark)
 {
-	size_t end = t->entries.n, found = 0;
+	const struct op_entry *e = &t->entries.v[at];
 
-	for (size_t i = t->entries.n; i-- && found < most;) {
-		const struct op_entry *e = &t->entries.v[i];
+	return !e->p2p && habit_key(t, e, false) == mark;
+}
 
-		if (i + 1 == t->entries.n || e->p2p || habit_key(t, e, false) != mark)
+/* The step of an operation, whole or not, and those before it; how many. What comes before the
+   first mark is no step: the ring may have lost its begin, and a job sets up its groups there. */
+static size_t steps_up_to(const struct testimony *t, size_t at, uint64_t mark,
+			  struct span_of_ops *ret, size_t most)
+{
+	size_t end = at, found = 0;
+
+	while (end < t->entries.n && !is_mark(t, end, mark))
+		end++;
+	end = MIN(end + 1, t->entries.n);
+	for (size_t i = at; i-- && found < most;) {
+		if (!is_mark(t, i, mark))
 			continue;
 		ret[found++] = (struct span_of_ops){ i + 1, end - (i + 1) };
 		end = i + 1;
@@ -555,33 +563,71 @@ static size_t last_steps(const struct testimony *t, uint64_t mark, struct span_o
 	return found;
 }
 
-static bool begins_alike(const struct testimony *t, struct span_of_ops part,
-			 struct span_of_ops whole)
+static size_t times_of(const struct testimony *t, uint64_t key)
 {
-	if (part.n > whole.n)
-		return false;
-	for (size_t i = 0; i < part.n; i++) {
-		const struct op_entry *x = &t->entries.v[part.from + i];
-		const struct op_entry *y = &t->entries.v[whole.from + i];
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->entries.n; i++)
+		n += is_mark(t, i, key);
+	return n;
+}
+
+/* What came twice may be a save, or the job's begin and end. */
+static uint64_t mark_of_steps(const struct testimony *t)
+{
+	uint64_t twice = mark_of(t, t->entries.n, 2), thrice = mark_of(t, t->entries.n, 3);
+
+	return thrice && times_of(t, thrice) <= 2 * times_of(t, twice) ? thrice : twice;
+}
+
+/* How many operations two steps have alike from their begins. */
+static size_t alike_from_begin(const struct testimony *t, struct span_of_ops a,
+			       struct span_of_ops b)
+{
+	size_t n = 0;
+
+	for (; n < MIN(a.n, b.n); n++) {
+		const struct op_entry *x = &t->entries.v[a.from + n];
+		const struct op_entry *y = &t->entries.v[b.from + n];
 
 		if (habit_key(t, x, x->p2p) != habit_key(t, y, y->p2p))
-			return false;
+			break;
 	}
+	return n;
+}
+
+/* Did the rank call, in the step in which it stands, something else than in the step before, where
+   the steps before were alike? One that left out a call goes on with calls that come as usual, each
+   for itself. Then *ret_usual and *ret_called are where they part; a step that begins otherwise is
+   another kind of step. */
+static bool leaves_the_step(const struct testimony *t, size_t at, size_t *ret_usual,
+			    size_t *ret_called)
+{
+	uint64_t mark = mark_of_steps(t);
+	struct span_of_ops step[3];
+	size_t n = mark ? steps_up_to(t, at, mark, step, ARRAY_SIZE(step)) : 0, alike;
+
+	if (n < 2)
+		return false;
+	if (n == 3 &&
+	    (step[1].n != step[2].n || alike_from_begin(t, step[1], step[2]) != step[1].n))
+		return false;
+	alike = alike_from_begin(t, step[0], step[1]);
+	if (!alike || alike == step[0].n)
+		return false;
+	*ret_called = step[0].from + alike;
+	*ret_usual = step[1].from + MIN(alike, step[1].n - 1);
 	return true;
 }
 
-/* Did the rank call, anywhere in its last step, something else than in the step before, where the
-   steps before were alike? One that left out a call goes on with calls that come as usual, each for
-   itself. */
-static bool leaves_the_step(const struct testimony *t)
+/* The groups in which the last step parts from those before: of what came there, and used to. */
+static void find_left_step(struct taking *k, size_t at)
 {
-	uint64_t mark = mark_of(t, t->entries.n);
-	struct span_of_ops step[3];
-	size_t n = mark ? last_steps(t, mark, step, ARRAY_SIZE(step)) : 0;
+	size_t parts[2];
 
-	if (n < 2 || begins_alike(t, step[0], step[1]))
-		return false;
-	return n < 3 || (step[1].n == step[2].n && begins_alike(t, step[1], step[2]));
+	k->v->left_step = leaves_the_step(k->t, at, &parts[0], &parts[1]);
+	for (size_t i = 0; k->v->left_step && i < ARRAY_SIZE(parts); i++)
+		k->v->groups.v[k->view[k->t->entries.v[parts[i]].group]].left_here = true;
 }
 
 static void find_habit(struct taking *k)
@@ -595,14 +641,14 @@ static void find_habit(struct taking *k)
 	if (at == t->entries.n)
 		return;
 	k->v->first_wait = k->view[t->entries.v[at].group];
-	k->v->left_step = leaves_the_step(t);
+	find_left_step(k, at);
 	if (t->entries.v[at].p2p) {
 		k->v->habit = k->v->habit_size = habit_of_p2p(t, at);
 		return;
 	}
 	found = habit_of(t, at, false);
 	/* less than two steps are there, or too little of what came before this one */
-	if (found.habit == HABIT_BROKEN && (!mark_of(t, at) || came_once(t, at)))
+	if (found.habit == HABIT_BROKEN && (!mark_of(t, at, 2) || came_once(t, at)))
 		return;
 	k->v->habit = found.habit;
 	if (found.habit == HABIT_BROKEN && found.usual != SIZE_MAX)

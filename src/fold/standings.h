@@ -47,6 +47,7 @@ struct dump_group {
 	} runs[STANDING_PLACES];
 	VEC(struct pending_op) pending; /* lowest position first; p2p ones after them */
 	uint64_t n_pending;
+	bool left_here; /* its last step parts here from those before */
 };
 /* What is left of one dump. */
 struct dump_view {

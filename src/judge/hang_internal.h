@@ -91,9 +91,11 @@ struct breach {
 	uint32_t signature; /* what they wait in; NO_ID */
 	const struct scene_conflict *conflict;
 	const struct failure *failure;
-	bool tie;    /* all sides are named: none is the odd one */
-	bool alike;  /* most ranks failed by the same words */
-	bool on_gpu; /* its host has called what the others wait in, its GPU has not begun it */
+	bool tie;   /* all sides are named: none is the odd one */
+	bool alike; /* most ranks failed by the same words */
+	bool
+	    left_out; /* it waits where the others do, but its step lacks a call, or has one more */
+	bool on_gpu;  /* its host has called what the others wait in, its GPU has not begun it */
 	enum start start;
 	int64_t
 	    counted; /* of it: ranks that there should be; seq: that came, or were believed in */

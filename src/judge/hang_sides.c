@@ -23,6 +23,7 @@ struct side {
 	bool
 	    skipped; /* it called less in other groups than those did who stand in the same place */
 	bool like_others; /* groups of the same kind called this there */
+	bool few;	  /* no more than half of all */
 	bool explains;	  /* without it the others would not wait in a circle */
 };
 
@@ -68,7 +69,7 @@ static bool broke_habit(const struct side *s)
 
 static bool left_step(const struct side *s)
 {
-	return s->left == s->rows.n;
+	return s->left == s->rows.n && s->few;
 }
 
 static bool is_outside(const struct side *s)
@@ -150,6 +151,12 @@ static struct side *smallest(const struct cycle *c, struct side *sides, size_t n
 static void find_explaining(const struct cycle *c, struct side *sides, size_t n)
 {
 	bool any = false;
+	size_t all = 0;
+
+	for (size_t i = 0; i < n; i++)
+		all += sides[i].rows.n;
+	for (size_t i = 0; i < n; i++)
+		sides[i].few = 2 * sides[i].rows.n <= all;
 
 	for (size_t i = 0; c && i < n && n <= SIDES_ASKED_MOST; i++) {
 		sides[i].explains = c->breaks(c->user, sides[i].rows.v, sides[i].rows.n);

@@ -581,6 +581,31 @@ static void held_sink(struct hang *h, const struct place *p)
 			    of->members.v[i].row;
 }
 
+/* All have come to it, but a few by another way: a call that one left out, or made once more, of
+   the same operation shows nowhere else than in its own steps. */
+static void left_sink(struct hang *h, const struct place *p)
+{
+	const struct scene_group *of = &h->s->groups.v[p->group];
+	struct breach like = { .group = p->group,
+			       .seq = p->seq,
+			       .signature = p->signature,
+			       .confidence = 0.6,
+			       .left_out = true };
+	size_t left = 0, all = 0;
+
+	for (size_t i = 0; i < of->members.n; i++) {
+		const struct scene_member *m = &of->members.v[i];
+		bool here = counts_here(h, p->group, m) && m->wait.seq == p->seq;
+
+		all += here;
+		left += here && m->left_here;
+	}
+	for (size_t i = 0; i < of->members.n && left && 2 * left < all; i++)
+		if (of->members.v[i].left_here)
+			*vec_push(&breach_at(h, GROUND_ORDER, &like)->culprits) =
+			    of->members.v[i].row;
+}
+
 /* Ranks whose operation has everybody: nobody is behind, and it does not end. */
 static void stuck_sink(struct hang *h, const struct graph *g, uint32_t row)
 {
@@ -646,9 +671,14 @@ void breach_of_waits(struct hang *h, bool with_unseen)
 			stuck_sink(h, &g, row);
 	named = has_ground(h, GROUND_ORDER) || has_ground(h, GROUND_DIFFERS) ||
 		has_ground(h, GROUND_BEHIND);
-	for (size_t i = 0; i < g.places.n && !named; i++)
-		if (!g.places.v[i].n_to && !g.places.v[i].peer_unknown)
-			held_sink(h, &g.places.v[i]);
+	for (size_t i = 0; i < g.places.n && !named; i++) {
+		const struct place *p = &g.places.v[i];
+
+		if (!p->n_to && !p->peer_unknown)
+			held_sink(h, p);
+		if (!p->n_to && !p->p2p)
+			left_sink(h, p);
+	}
 	for (size_t i = 0; i < h->breaches.n; i++)
 		if (h->breaches.v[i].ground != GROUND_STUCK)
 			add_victims(&g, &h->breaches.v[i]);

@@ -108,6 +108,13 @@ static const char *sentence_of_sides(struct hang *h, const struct breach *b)
 	const struct scene_conflict *c = b->conflict;
 	uint32_t odd = NO_ID;
 
+	if (b->left_out)
+		return report_printf(
+		    h->r,
+		    "%s came to %s by other calls than in the steps before: one is "
+		    "missing there, or one more",
+		    hang_who(h, b->culprits.v, b->culprits.n), place_of(h, b));
+
 	for (size_t i = 0; c && i < c->sides.n; i++)
 		for (size_t k = 0; k < c->sides.v[i].rows.n; k++)
 			if (b->culprits.n && c->sides.v[i].rows.v[k] == b->culprits.v[0])

@@ -35,6 +35,7 @@ struct scene_member {
 	struct scene_op wait; /* the lowest that is not finished */
 	uint32_t n_pending;
 	uint32_t last_signature; /* of the operation `enqueued`; NO_ID */
+	bool left_here;		 /* the rank's last step parts here from those before it */
 	bool signalled;		 /* told to dump by another rank: had not timed out itself */
 	bool met; /* it waits in a send or recv, and the peer has called the other half of it */
 	int64_t met_order; /* of that half among the peer's calls, as scene_op.order */
