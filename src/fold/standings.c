@@ -465,16 +465,25 @@ static bool between_two(const struct testimony *t, const struct op_entry *e)
 	return op == COMM_SEND || op == COMM_RECV || op == COMM_SEND_RECV;
 }
 
-/* What marks a step: the operation that came least often, but so many times. */
-static uint64_t mark_of(const struct testimony *t, size_t end, size_t times)
-{
+/* What marks a step: the operation that came least often of those that came again; and of those
+   that came three times. */
+struct marks {
 	struct mark {
-		uint64_t key;
+		uint64_t key; /* 0: none */
 		size_t n;
-	};
+	} twice, thrice;
+};
+
+static void fewest(struct mark *best, const struct mark *m, size_t times)
+{
+	if (m->n >= times && (!best->key || m->n < best->n))
+		*best = *m;
+}
+
+static struct marks marks_of(const struct testimony *t, size_t end)
+{
 	VEC(struct mark) marks = { 0 };
-	uint64_t best = 0;
-	size_t fewest = SIZE_MAX;
+	struct marks ret = { 0 };
 
 	for (size_t i = 0; i < end; i++) {
 		uint64_t key = habit_key(t, &t->entries.v[i], false);
@@ -491,13 +500,12 @@ static uint64_t mark_of(const struct testimony *t, size_t end, size_t times)
 		}
 		marks.v[at].n++;
 	}
-	for (size_t i = 0; i < marks.n; i++)
-		if (marks.v[i].n >= times && marks.v[i].n < fewest) {
-			fewest = marks.v[i].n;
-			best = marks.v[i].key;
-		}
+	for (size_t i = 0; i < marks.n; i++) {
+		fewest(&ret.twice, &marks.v[i], 2);
+		fewest(&ret.thrice, &marks.v[i], 3);
+	}
 	free(marks.v);
-	return best;
+	return ret;
 }
 
 static bool came_once(const struct testimony *t, size_t at)
@@ -513,7 +521,7 @@ static bool came_once(const struct testimony *t, size_t at)
 /* A send or recv more than any whole step before had? */
 static enum habit habit_of_p2p(const struct testimony *t, size_t at)
 {
-	uint64_t mark = mark_of(t, at, 2), own = habit_key(t, &t->entries.v[at], true);
+	uint64_t mark = marks_of(t, at).twice.key, own = habit_key(t, &t->entries.v[at], true);
 	size_t count = 0, most = 0, steps = 0;
 
 	if (!mark)
@@ -563,21 +571,12 @@ static size_t steps_up_to(const struct testimony *t, size_t at, uint64_t mark,
 	return found;
 }
 
-static size_t times_of(const struct testimony *t, uint64_t key)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < t->entries.n; i++)
-		n += is_mark(t, i, key);
-	return n;
-}
-
 /* What came twice may be a save, or the job's begin and end. */
 static uint64_t mark_of_steps(const struct testimony *t)
 {
-	uint64_t twice = mark_of(t, t->entries.n, 2), thrice = mark_of(t, t->entries.n, 3);
+	struct marks m = marks_of(t, t->entries.n);
 
-	return thrice && times_of(t, thrice) <= 2 * times_of(t, twice) ? thrice : twice;
+	return m.thrice.key && m.thrice.n <= 2 * m.twice.n ? m.thrice.key : m.twice.key;
 }
 
 /* How many operations two steps have alike from their begins. */
@@ -648,7 +647,7 @@ static void find_habit(struct taking *k)
 	}
 	found = habit_of(t, at, false);
 	/* less than two steps are there, or too little of what came before this one */
-	if (found.habit == HABIT_BROKEN && (!mark_of(t, at, 2) || came_once(t, at)))
+	if (found.habit == HABIT_BROKEN && (!marks_of(t, at).twice.key || came_once(t, at)))
 		return;
 	k->v->habit = found.habit;
 	if (found.habit == HABIT_BROKEN && found.usual != SIZE_MAX)
