@@ -199,6 +199,7 @@ struct log {
 	} desync;
 	struct log_timeout *timeouts; /* by hash, LOG_TIMEOUTS_MAX slots once used */
 	uint32_t n_timeouts;
+	struct log_missing *stall; /* NULL: none */
 	/* crash */
 	struct log_traceback tracebacks[LOG_TRACEBACKS_MAX];
 	unsigned open;		 /* of tracebacks */
@@ -267,7 +268,7 @@ struct log_anchor {
 };
 extern const struct log_anchor log_c10d_anchors[], log_nccl_anchors[], log_crash_anchors[],
     log_host_anchors[], log_train_anchors[], log_save_anchors[], log_inner_anchors[],
-    log_launch_anchors[];
+    log_launch_anchors[], log_stall_anchors[];
 
 /* --- log_prefix.c --- */
 
@@ -334,6 +335,13 @@ bool log_c10d_tag(struct log *g, const char *start, const char *at, uint32_t *gr
 /* --- log_nccl.c --- */
 
 void log_nccl_done(struct log *g);
+
+/* --- log_stall.c --- */
+
+/* Is a line of a stall's table waited for, and is this one? */
+bool log_stall_waits(const struct log *g);
+bool log_stall_continues(struct log *g, const struct log_line *l);
+void log_stall_done(struct log *g);
 
 /* --- log_crash.c --- */
 
