@@ -125,15 +125,19 @@ void breach_of_silence(struct hang *h)
 
 /* --- heartbeat monitors --- */
 
-/* A few processes were ended by their own monitors, because nothing in them moved any more. */
+/* A few processes were ended by their own monitors, because nothing in them moved any more. Where
+   nothing is of the others, and how many they are is not said either, theirs may have spoken too.
+ */
 void breach_of_monitors(struct hang *h)
 {
 	struct breach *b;
-	size_t n = 0;
+	size_t n = 0, others = 0;
 
-	for (uint32_t row = 0; row < h->s->ranks.n; row++)
+	for (uint32_t row = 0; row < h->s->ranks.n; row++) {
 		n += h->look[row].monitored;
-	if (!n || 2 * n > h->s->ranks.n)
+		others += !h->look[row].monitored && h->s->ranks.v[row].lived;
+	}
+	if (!n || 2 * n > h->s->ranks.n || (!others && h->s->world_assumed))
 		return;
 	h->ended = false; /* it hung before it was ended */
 	b = breach_new(h, GROUND_REPORTED);
@@ -142,6 +146,18 @@ void breach_of_monitors(struct hang *h)
 		if (h->look[row].monitored)
 			*vec_push(&b->culprits) = row;
 		else if (h->s->ranks.v[row].witnesses)
+			*vec_push(&b->victims) = row;
+}
+
+/* All that is known is that monitors ended their processes: it hung, and where is not told. */
+void breach_of_all_monitors(struct hang *h)
+{
+	struct breach *b = breach_new(h, GROUND_REPORTED);
+
+	h->ended = false;
+	b->confidence = 0.5;
+	for (uint32_t row = 0; row < h->s->ranks.n; row++)
+		if (h->look[row].monitored)
 			*vec_push(&b->victims) = row;
 }
 

@@ -94,6 +94,13 @@ static bool earlier(const struct scene_saying *a, const struct scene_saying *b)
 	return order_of(a) < order_of(b);
 }
 
+/* The same words of an unknown rank, with the host. */
+static bool tells_where(const struct scene_saying *a, const struct scene_saying *b)
+{
+	return a->row == NO_ID && b->row == NO_ID && a->s.kind == b->s.kind &&
+	       a->s.what == b->s.what && a->s.host != NO_ID && b->s.host == NO_ID;
+}
+
 static void note_fate(const struct hang *h, struct fate *f, const struct scene_saying *y)
 {
 	const struct meaning *m = is_watchdogs_end(h, y) ? NULL : meaning_of(y->s.kind);
@@ -113,7 +120,8 @@ static void note_fate(const struct hang *h, struct fate *f, const struct scene_s
 		f->first = y;
 	if (!m || (y->s.kind == SAY_EXIT && (y->s.value == 0 || ended_from_outside(y->s.value))))
 		return;
-	if (!f->best || m->weight > f->weight || (m->weight == f->weight && earlier(y, f->best))) {
+	if (!f->best || m->weight > f->weight ||
+	    (m->weight == f->weight && (earlier(y, f->best) || tells_where(y, f->best)))) {
 		f->best = y;
 		f->weight = m->weight;
 	}
@@ -379,6 +387,20 @@ static bool all_but_few(size_t n, size_t all)
 	return 10 * n >= 9 * all;
 }
 
+/* By the same words in the same second: neither is the other's echo. */
+static bool at_once(const struct failure *f, const struct failure *first)
+{
+	return f && !first->first && meaning_of(first->said->s.kind)->weight > 2 &&
+	       same_words(f, first) && f->time_ns > 0 &&
+	       f->time_ns / 1000000000 == first->time_ns / 1000000000;
+}
+
+/* That the kernel killed it for want of memory is what usually is so, and what nobody says. */
+static bool killed_unsaid(const struct hang *h, const struct failure *f)
+{
+	return !strcmp(hang_name(h, f->said->s.what), "a loader's worker killed");
+}
+
 /* The first, and those who failed by the same words in the same second, before the launcher's
    choice between them means anything. */
 void breach_of_failures(struct hang *h)
@@ -400,7 +422,7 @@ void breach_of_failures(struct hang *h)
 	b = breach_new(h, GROUND_FAILED);
 	b->failure = words;
 	b->cause = words->cause;
-	b->confidence = first->first ? 0.9 : 0.8;
+	b->confidence = first->first ? 0.9 : killed_unsaid(h, words) ? 0.6 : 0.8;
 	for (size_t i = 0; i < h->failures.n; i++)
 		alike += &h->failures.v[i] != first && same_words(&h->failures.v[i], first);
 	/* most ranks say the same: the code or the settings, no rank */
@@ -411,7 +433,9 @@ void breach_of_failures(struct hang *h)
 	if (row != NO_ID && (!b->alike || (first->first && !all_but_few(alike + 1, h->s->ranks.n))))
 		*vec_push(&b->culprits) = row;
 	for (uint32_t i = 0; i < h->s->ranks.n; i++)
-		if ((i != row || !b->culprits.n) && h->s->ranks.v[i].witnesses)
+		if (i != row && b->culprits.n && at_once(h->look[i].failed, first))
+			*vec_push(&b->culprits) = i;
+		else if ((i != row || !b->culprits.n) && h->s->ranks.v[i].witnesses)
 			*vec_push(&b->victims) = i;
 	if (is_one_node(h, first, &node))
 		blame_node(b, &node);

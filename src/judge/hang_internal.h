@@ -171,6 +171,7 @@ void breach_of_reports(struct hang *h);
 void breach_of_silence(struct hang *h);
 void breach_of_setup(struct hang *h); /* one rank keeps a group from being set up */
 void breach_of_monitors(struct hang *h);
+void breach_of_all_monitors(struct hang *h); /* where they name nobody */
 void breach_of_counts(struct hang *h);
 void breach_of_stacks(struct hang *h);
 void breach_of_power(struct hang *h);

@@ -6,6 +6,7 @@
 #include "judge/hang_internal.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 
 const char *hang_ranks(struct hang *h, const uint32_t *rows, size_t n)
@@ -189,11 +190,29 @@ static const char *sentence_of_behind(struct hang *h, const struct breach *b)
 		: "");
 }
 
+/* What is told of a process whose rank is not. */
+static const char *nameless(struct hang *h, const struct failure *f)
+{
+	const char *task = f ? hang_name(h, f->said->s.what) : "";
+	const char *of = "a process whose rank no line tells";
+
+	if (!f)
+		return of;
+	if (f->said->s.local_rank >= 0)
+		of = report_printf(h->r, "the process of local rank %" PRId64 " of a node",
+				   f->said->s.local_rank);
+	else if (!strncmp(task, "task", 4))
+		of = report_printf(h->r, "Slurm's %s", task);
+	if (f->said->s.pid > 0)
+		of = report_printf(h->r, "%s (pid %" PRId64 ")", of, f->said->s.pid);
+	return of;
+}
+
 static const char *sentence_of_failure(struct hang *h, const struct breach *b)
 {
 	const char *text = b->failure ? hang_name(h, b->failure->said->s.text) : "";
-	const char *culprits = b->culprits.n ? hang_who(h, b->culprits.v, b->culprits.n)
-					     : "a process whose rank no line tells";
+	const char *culprits =
+	    b->culprits.n ? hang_who(h, b->culprits.v, b->culprits.n) : nameless(h, b->failure);
 
 	if (b->cause == CAUSE_PREEMPTED)
 		return report_printf(h->r, "the job was ended from outside (%s)",
@@ -214,6 +233,11 @@ static const char *sentence_of_failure(struct hang *h, const struct breach *b)
 				     *text ? ": " : "", text);
 	return report_printf(h->r, "%s failed first%s%s", culprits, *text ? ": " : "", text);
 }
+
+static const char sentence_of_monitors[] =
+    "heartbeat monitors ended their processes because the watchdog thread was stuck: it hung in "
+    "the "
+    "driver or behind the interpreter's lock, and only stacks or dumps can tell where";
 
 static const char *sentence(struct hang *h, const struct breach *b)
 {
@@ -252,7 +276,7 @@ static const char *sentence(struct hang *h, const struct breach *b)
 	case GROUND_BEHIND:
 	case GROUND_ABSENT:
 	case GROUND_REPORTED:
-		return sentence_of_behind(h, b);
+		return b->culprits.n ? sentence_of_behind(h, b) : sentence_of_monitors;
 	}
 	return "";
 }
@@ -274,6 +298,30 @@ static bool is_own_code(const struct breach *b)
 	       f->said->s.value > 0 && f->said->s.value < 128;
 }
 
+/* Errors and XIDs that a program's own access causes, by NVIDIA's list; the others are the
+   machine's. */
+static bool is_programs_error(const struct hang *h, const struct breach *b)
+{
+	static const int64_t programs[] = { 13, 31, 43, 45, 68, 69 };
+	static const char *const words[] = { "illegal memory access", "misaligned address",
+					     "illegal instruction", "memory access fault" };
+	int64_t xid = -1;
+
+	if (b->cause != CAUSE_GPU_ERROR)
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(words) && b->failure; i++)
+		if (!strcmp(hang_name(h, b->failure->said->s.what), words[i]))
+			return b->culprits.n != 1 || h->look[b->culprits.v[0]].xid <= 0;
+	if (b->failure && b->failure->said->s.kind == SAY_GPU_ERROR)
+		xid = b->failure->said->s.value;
+	else if (b->culprits.n)
+		xid = h->look[b->culprits.v[0]].xid;
+	for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
+		if (programs[i] == xid)
+			return true;
+	return false;
+}
+
 static void advise(struct hang *h, struct finding *f, const struct breach *b)
 {
 	uint32_t row = b->culprits.n ? b->culprits.v[0] : NO_ID;
@@ -281,9 +329,11 @@ static void advise(struct hang *h, struct finding *f, const struct breach *b)
 	const char *on = host ? report_printf(h->r, "ssh %s ", host) : "";
 	int64_t pid = row == NO_ID ? -1 : h->s->ranks.v[row].pid;
 	const char *process = pid > 0 ? report_printf(h->r, "%" PRId64, pid) : "PID";
-	const char *whose = pid > 0	   ? ""
-			    : row != NO_ID ? report_printf(h->r, "   # %s's process, on its node",
-							   hang_who(h, &row, 1))
+	const char *whose =
+	    pid > 0 ? ""
+	    : row != NO_ID
+		? report_printf(h->r, "   # %s's process, on its node", hang_who(h, &row, 1))
+	    : b->ground == GROUND_REPORTED ? "   # of every rank"
 					   : "   # of the ranks that were not given";
 
 	switch (b->cause) {
@@ -311,8 +361,16 @@ static void advise(struct hang *h, struct finding *f, const struct breach *b)
 					      "standard error: it ended with an error of its own";
 			break;
 		}
+		if (b->failure && b->failure->by_signal && b->failure->said->s.value == -SIGBUS)
+			*vec_push(&f->next) = report_printf(
+			    h->r, "%sdf -h /dev/shm   # full, it ends who writes to it by this",
+			    on);
 		/* fallthrough */
 	case CAUSE_GPU_ERROR:
+		if (is_programs_error(h, b))
+			*vec_push(&f->next) = "run it under compute-sanitizer, or with "
+					      "CUDA_LAUNCH_BLOCKING=1: the traceback then ends at "
+					      "the kernel";
 		*vec_push(&f->next) =
 		    report_printf(h->r, "%sdmesg -T | grep -iE 'oom|killed process|xid|mce'", on);
 		break;
@@ -385,31 +443,21 @@ static void set_times(struct hang *h, struct finding *f, const struct breach *b)
 	f->gpu_hours_per_day = h->s->world_size > 0 ? 24.0 * (double)h->s->world_size : NAN;
 }
 
-/* XIDs that a program's own access causes, by NVIDIA's list; the others are the machine's. */
-static bool is_programs_xid(const struct hang *h, const struct breach *b)
-{
-	static const int64_t programs[] = { 13, 31, 43, 45, 68, 69 };
-	int64_t xid = -1;
-
-	if (b->cause != CAUSE_GPU_ERROR)
-		return false;
-	if (b->failure && b->failure->said->s.kind == SAY_GPU_ERROR)
-		xid = b->failure->said->s.value;
-	else if (b->culprits.n)
-		xid = h->look[b->culprits.v[0]].xid;
-	for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
-		if (programs[i] == xid)
-			return true;
-	return false;
-}
-
 static const char *action_of(const struct hang *h, const struct breach *b)
 {
-	if (is_programs_xid(h, b) || is_own_code(b))
+	if (is_programs_error(h, b) || is_own_code(b))
 		return "fix-code";
 	if (b->cause == CAUSE_PREEMPTED && b->detail && !strcmp(b->detail, "evicted"))
 		return "fix-config"; /* the node ran out of what the job did not ask for */
 	return cause_info(b->cause)->action;
+}
+
+/* No rank is told, but the host: that of a broken link is only one of two. */
+static bool is_of_host(const struct hang *h, const struct breach *b)
+{
+	return !b->culprits.n && !b->alike && b->failure && b->failure == h->untied &&
+	       b->failure->said->s.host != NO_ID && b->cause != CAUSE_NETWORK_ERROR &&
+	       b->cause != CAUSE_RENDEZVOUS;
 }
 
 static void write_finding(struct hang *h, const struct breach *b)
@@ -439,6 +487,9 @@ static void write_finding(struct hang *h, const struct breach *b)
 		if (!known)
 			*vec_push(&f->hosts) = report_printf(h->r, "%s", host);
 	}
+	if (is_of_host(h, b))
+		*vec_push(&f->hosts) =
+		    report_printf(h->r, "%s", hang_name(h, b->failure->said->s.host));
 	for (size_t i = 0; i < b->groups.n; i++)
 		*vec_push(&f->groups) = hang_group(h, b->groups.v[i]);
 	if (b->victims.n)

@@ -83,6 +83,12 @@ static bool is_default_group(const struct log *g, uint32_t group)
 	       (og->desc == NO_ID && !strcmp(intern_get(&g->t->names, og->name), "0"));
 }
 
+void log_c10d_speaker(struct log *g, const char *start, const char *at, struct saying *s)
+{
+	if (log_c10d_tag(g, start, at, &s->group, &s->local_rank) && is_default_group(g, s->group))
+		s->rank = s->local_rank;
+}
+
 /* Who speaks: the rank of the job where that is sure, that of the group, the group. */
 static struct saying speaker(struct log *g, struct log_line *l, const char *at,
 			     enum saying_kind kind)

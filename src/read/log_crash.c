@@ -383,6 +383,8 @@ static enum log_took on_what(struct log *g, struct log_line *l, const char *at,
 	if (s.kind == SAY_FATAL && text_has(p, l->end, "enforce fail") &&
 	    !text_has(p, l->end, "op.preamble.length"))
 		s.what = log_name(g, "gloo enforce");
+	if (l->rank < 0)
+		log_c10d_speaker(g, p, l->end, &s);
 	log_say(g, l, &s);
 	return LOG_TOOK;
 }
@@ -399,7 +401,7 @@ static enum log_took on_watchdog_end(struct log *g, struct log_line *l, const ch
 	if (!log_classify(g, p, l->end, &s))
 		s.what = log_name(g, "watchdog");
 	log_prefix_before(g, l, at);
-	log_c10d_tag(g, l->text, at, &s.group, &s.local_rank);
+	log_c10d_speaker(g, l->text, at, &s);
 	log_say(g, l, &s);
 	return LOG_TOOK;
 }
@@ -447,6 +449,14 @@ static int64_t signal_named(const char *p, const char *end)
 	return -1;
 }
 
+/* A copy of a terminal may have its lines joined, each filled with blanks up to its width. */
+static bool joins_lines(const char *p, const char *end)
+{
+	static const char blanks[] = "                "; /* 16 */
+
+	return text_has(p, end, blanks);
+}
+
 /* "Sending process 14689 closing signal SIGTERM" */
 static enum log_took on_sending(struct log *g, struct log_line *l, const char *at,
 				const struct log_anchor *a)
@@ -458,7 +468,7 @@ static enum log_took on_sending(struct log *g, struct log_line *l, const char *a
 		return LOG_PLAIN;
 	t.value = signal_named(s.p, l->end);
 	log_say(g, l, &t);
-	return LOG_SAID;
+	return joins_lines(s.p, l->end) ? LOG_GO_ON : LOG_SAID;
 }
 
 /* "Unable to shutdown process 14689 via Signals.SIGTERM, forcefully exiting via Signals.SIGKILL" */
@@ -491,6 +501,7 @@ static enum log_took on_failed(struct log *g, struct log_line *l, const char *at
 		scan_int(&s, &t.local_rank);
 	if (scan_to(&s, "pid: "))
 		scan_int(&s, &t.pid);
+	t.text = log_text(g, at, l->end);
 	log_say(g, l, &t);
 	return LOG_SAID;
 }

@@ -214,7 +214,12 @@ struct log {
 		int64_t rank, pid;
 		uint32_t host;
 		bool inside;
-	} mpich;	      /* whose end is being told */
+	} mpich; /* whose end is being told */
+	struct log_actor {
+		uint64_t line; /* where it begins; 0: none */
+		int64_t pid;
+		uint32_t host;
+	} actor;	      /* Ray's, that died */
 	uint32_t thrown;      /* type in "terminate called after throwing .." */
 	bool step_terminated; /* srun said that it ends the step */
 	/* train */
@@ -331,6 +336,9 @@ void log_c10d_done(struct log *g);
 /* "PG ID 0 PG GUID 0(default_pg) Rank 3": the last such tag in front of at. */
 bool log_c10d_tag(struct log *g, const char *start, const char *at, uint32_t *group,
 		  int64_t *local_rank);
+
+/* The same as who speaks in s: the number in the default group is that in the job. */
+void log_c10d_speaker(struct log *g, const char *start, const char *at, struct saying *s);
 
 /* --- log_nccl.c --- */
 

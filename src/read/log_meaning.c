@@ -24,7 +24,10 @@ static const struct meaning meanings[] = {
 	{ "std::bad_alloc", SAY_OUT_OF_MEMORY, "host memory", 1 },
 	{ "insufficient shared memory", SAY_OUT_OF_MEMORY, "shared memory", 1 },
 	{ "workers are out of shared memory", SAY_OUT_OF_MEMORY, "shared memory", 1 },
-	{ "is killed by signal: Terminated", SAY_STOPPED, NULL, 15 }, /* a loader's worker */
+	/* a loader's worker; who kills it without a word is the kernel, short of memory */
+	{ "is killed by signal: Terminated", SAY_STOPPED, NULL, 15 },
+	{ "is killed by signal: Killed", SAY_OUT_OF_MEMORY, "a loader's worker killed", 1 },
+	{ "is killed by signal: Bus error", SAY_OUT_OF_MEMORY, "shared memory", 1 },
 	{ "creating shared memory segment", SAY_CONFIGURATION, "/dev/shm", -1 },
 	{ "No space left on device", SAY_EXCEPTION, "disk full", -1 },
 	{ "uncorrectable ECC", SAY_GPU_ERROR, "ECC", -1 },
@@ -55,6 +58,8 @@ static const struct meaning meanings[] = {
 	{ "EADDRINUSE", SAY_CONFIGURATION, "port in use", -1 },
 	{ "is not divisible by", SAY_CONFIGURATION, "sizes", -1 },
 	{ "op.preamble.length <= op.nbytes", SAY_FATAL, "gloo size mismatch", -1 },
+	{ "host not found: ", SAY_RENDEZVOUS, NULL, -1 },
+	{ "cannot be retrieved (gai error", SAY_RENDEZVOUS, NULL, -1 },
 	{ "RendezvousTimeoutError", SAY_RENDEZVOUS, NULL, -1 },
 	{ "RendezvousConnectionError", SAY_RENDEZVOUS, NULL, -1 },
 	{ "store based barrier", SAY_RENDEZVOUS, NULL, -1 },

@@ -497,10 +497,23 @@ static bool eat_module(struct log_line *l, struct scan *s)
 	return true;
 }
 
+/* "Fri Nov 20 12:31:45 2026[1,0]<stdout>:", of mpirun --timestamp-output */
+static bool eat_mpi_stamp(struct log *g, struct log_line *l, struct scan *s)
+{
+	struct scan q = *s;
+	int64_t ns;
+
+	if (!plain_stamp(g, &q, &ns) || !scan_at(&q, "[") || !bracket_mpi(l, &q))
+		return false;
+	l->time_ns = ns;
+	*s = q;
+	return true;
+}
+
 static bool eat_word(struct log *g, struct log_line *l, struct scan *s)
 {
 	return eat_glog(g, l, s) || eat_rank(g, l, s) || eat_level(l, s) || eat_syslog(g, l, s) ||
-	       eat_nccl(l, s) || eat_host(l, s) || eat_module(l, s);
+	       eat_mpi_stamp(g, l, s) || eat_nccl(l, s) || eat_host(l, s) || eat_module(l, s);
 }
 
 static void prefixes(struct log *g, struct log_line *l, const char *from)
