@@ -325,7 +325,8 @@ static void judge_unnamed(struct hang *h)
 			continue;
 		*vec_push(&b->victims) = m->row;
 		b->seq = b->seq < 0 ? m->wait.seq : MIN(b->seq, m->wait.seq);
-		b->signature = m->wait.signature;
+		if (m->wait.signature != NO_ID)
+			b->signature = m->wait.signature;
 	}
 }
 

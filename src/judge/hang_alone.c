@@ -112,7 +112,7 @@ void breach_of_silence(struct hang *h)
 	for (uint32_t row = 0; row < s->ranks.n; row++)
 		lived += s->ranks.v[row].rank >= 0 && of[row] == which && s->ranks.v[row].lived;
 	/* of those that never lived the logs may not have been given: one of many is named */
-	if (!n[which] || all - n[SPOKE] > MAX(all / SILENT_SHARE, 1u) ||
+	if (!n[which] || n[which] >= n[SPOKE] || all - n[SPOKE] > MAX(all / SILENT_SHARE, 1u) ||
 	    (lived < n[which] && n[which] > 1) ||
 	    (which == TOLD && n[TOLD] > 1 && !of_one_host(h, of, TOLD)))
 		return;

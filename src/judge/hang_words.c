@@ -443,10 +443,23 @@ static void set_times(struct hang *h, struct finding *f, const struct breach *b)
 	f->gpu_hours_per_day = h->s->world_size > 0 ? 24.0 * (double)h->s->world_size : NAN;
 }
 
+/* The signal that ended whoever is dead, and of which nobody says why; 0. */
+static int64_t signal_of(const struct breach *b)
+{
+	return b->cause == CAUSE_DEAD_RANK && b->failure && b->failure->by_signal
+		   ? -b->failure->said->s.value
+		   : 0;
+}
+
 static const char *action_of(const struct hang *h, const struct breach *b)
 {
 	if (is_programs_error(h, b) || is_own_code(b))
 		return "fix-code";
+	if (signal_of(b) == SIGSEGV || signal_of(b) == SIGABRT || signal_of(b) == SIGILL ||
+	    signal_of(b) == SIGFPE)
+		return "fix-code"; /* a process brings these upon itself */
+	if (signal_of(b) == SIGBUS)
+		return "fix-config"; /* /dev/shm is full, or a mapped file is gone */
 	if (b->cause == CAUSE_PREEMPTED && b->detail && !strcmp(b->detail, "evicted"))
 		return "fix-config"; /* the node ran out of what the job did not ask for */
 	return cause_info(b->cause)->action;

@@ -127,7 +127,7 @@ static struct log_timeout *timeout_slot(struct log *g, int64_t rank, int64_t loc
 		if (!o->row)
 			return g->n_timeouts < LOG_TIMEOUTS_MAX / 2 ? o : NULL;
 		if (o->rank == rank && o->local_rank == local_rank && o->seq == seq &&
-		    (signature == NO_ID || o->signature == signature))
+		    (signature == NO_ID || o->signature == NO_ID || o->signature == signature))
 			return o;
 	}
 	return NULL;
@@ -147,6 +147,10 @@ static enum log_took say_timeout(struct log *g, struct log_line *l, struct sayin
 		row = &g->t->sayings.v[o->row - 1];
 		row->count++;
 		row->last_line = l->number;
+		if (o->signature == NO_ID) { /* the first said no more than that it timed out */
+			o->signature = row->signature = s->signature;
+			row->timeout_ms = s->timeout_ms;
+		}
 		if (row->ran_ms < 0)
 			row->ran_ms = s->ran_ms;
 		g->again.saying = o->row - 1;
@@ -186,6 +190,18 @@ static bool timeout_in_group(struct log *g, const struct saying *status, int64_t
 	row->group = status->group;
 	row->local_rank = status->local_rank;
 	return true;
+}
+
+/* "Timeout at NCCL work: 6075, ..", where the line that says of which operation is not there. */
+static void say_timeout_of(struct log *g, struct log_line *l, const struct saying *status,
+			   int64_t seq)
+{
+	struct saying t = *status;
+
+	t.kind = SAY_TIMEOUT;
+	t.seq = seq;
+	t.value = -1;
+	say_timeout(g, l, &t);
 }
 
 /* A count of elements; -1 for what C++ prints where it does not know. */
@@ -273,6 +289,7 @@ static enum log_took on_work(struct log *g, struct log_line *l, const char *at,
 {
 	struct scan s = scan_of(at + strlen(a->word), l->end);
 	struct work w = work_of(g, &s);
+	enum log_took took;
 	struct saying t;
 
 	scan_blanks(&s);
@@ -292,7 +309,8 @@ static enum log_took on_work(struct log *g, struct log_line *l, const char *at,
 	t.seq = sane_seq(w.seq);
 	t.signature = testimony_signature(g->t, &w.signature);
 	t.timeout_ms = w.timeout_ms;
-	return say_timeout(g, l, &t);
+	took = say_timeout(g, l, &t);
+	return log_joins_lines(s.p, l->end) ? LOG_GO_ON : took;
 }
 
 /* --- counters and dumps --- */
@@ -329,6 +347,8 @@ static enum log_took on_enqueued(struct log *g, struct log_line *l, const char *
 		scan_int(&from, &seq);
 	if (kind == SAY_STATUS)
 		settled = timeout_in_group(g, &t, sane_seq(seq));
+	if (!settled && sane_seq(seq) >= 0 && text_has(l->text, at, "imeout at NCCL work"))
+		say_timeout_of(g, l, &t, seq);
 	log_say(g, l, &t);
 	return settled ? LOG_SAID : LOG_TOOK;
 }
@@ -623,6 +643,7 @@ const struct log_anchor log_c10d_anchors[] = {
 	{ "observed flight recorder dump signal", on_words, SAY_DUMP_SIGNAL, NULL, 0 },
 	{ "detected a collective timeout from another rank", on_words, SAY_DUMP_SIGNAL, NULL, 0 },
 	{ "received a global timeout from another rank", on_words, SAY_DUMP_SIGNAL, NULL, 0 },
+	{ "due to a collective timeout from this local rank", on_words, SAY_DUMP_LOCAL, NULL, 0 },
 	{ "first pg on this rank to signal dumping", on_words, SAY_DUMP_LOCAL, NULL, 0 },
 	{ "heartbeat monitor timed out", on_words, SAY_HEARTBEAT, NULL, 0 },
 	{ "watchdog got stuck for", on_words, SAY_HEARTBEAT, NULL, 0 },

@@ -106,6 +106,9 @@ static bool exception_of(struct log *g, const char *p, const char *end, struct s
 			s->value = types[i].value;
 			if (types[i].what)
 				s->what = log_name(g, types[i].what);
+			if (g->worker_failed && type_is(type, "RendezvousClosedError"))
+				s->kind =
+				    SAY_STORE_LOST; /* by who failed, or by the others' launchers */
 			if (s->kind == SAY_STOPPED)
 				signal_of(scan_of(type.end, end), s);
 			return true;
@@ -449,14 +452,6 @@ static int64_t signal_named(const char *p, const char *end)
 	return -1;
 }
 
-/* A copy of a terminal may have its lines joined, each filled with blanks up to its width. */
-static bool joins_lines(const char *p, const char *end)
-{
-	static const char blanks[] = "                "; /* 16 */
-
-	return text_has(p, end, blanks);
-}
-
 /* "Sending process 14689 closing signal SIGTERM" */
 static enum log_took on_sending(struct log *g, struct log_line *l, const char *at,
 				const struct log_anchor *a)
@@ -468,7 +463,7 @@ static enum log_took on_sending(struct log *g, struct log_line *l, const char *a
 		return LOG_PLAIN;
 	t.value = signal_named(s.p, l->end);
 	log_say(g, l, &t);
-	return joins_lines(s.p, l->end) ? LOG_GO_ON : LOG_SAID;
+	return log_joins_lines(s.p, l->end) ? LOG_GO_ON : LOG_SAID;
 }
 
 /* "Unable to shutdown process 14689 via Signals.SIGTERM, forcefully exiting via Signals.SIGKILL" */
@@ -502,6 +497,7 @@ static enum log_took on_failed(struct log *g, struct log_line *l, const char *at
 	if (scan_to(&s, "pid: "))
 		scan_int(&s, &t.pid);
 	t.text = log_text(g, at, l->end);
+	g->worker_failed |= t.value != 0;
 	log_say(g, l, &t);
 	return LOG_SAID;
 }

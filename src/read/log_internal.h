@@ -107,6 +107,8 @@ bool scan_double(struct scan *s, double *ret);	    /* 1,234.5e-6, nan, inf */
 size_t scan_ranks(struct scan *s, int64_t *ret, size_t max);
 bool text_has(const char *p, const char *end, const char *word);     /* as written */
 bool text_has_any(const char *p, const char *end, const char *word); /* in any case */
+/* A copy of a terminal may have its lines joined, each filled with blanks up to its width. */
+bool log_joins_lines(const char *p, const char *end);
 
 /* --- a line --- */
 
@@ -221,6 +223,7 @@ struct log {
 		uint32_t host;
 	} actor;	      /* Ray's, that died */
 	uint32_t thrown;      /* type in "terminate called after throwing .." */
+	bool worker_failed;   /* the launcher said that a process of its own did */
 	bool step_terminated; /* srun said that it ends the step */
 	/* train */
 	uint8_t keys[26]; /* the first of the words beside a step, by letter, + 1; 0: none */
