@@ -194,7 +194,7 @@ static const char *sentence_of_behind(struct hang *h, const struct breach *b)
 static const char *nameless(struct hang *h, const struct failure *f)
 {
 	const char *task = f ? hang_name(h, f->said->s.what) : "";
-	const char *of = "a process whose rank no line tells";
+	const char *of = "a process whose rank no line tells", *in = "";
 
 	if (!f)
 		return of;
@@ -203,8 +203,13 @@ static const char *nameless(struct hang *h, const struct failure *f)
 				   f->said->s.local_rank);
 	else if (!strncmp(task, "task", 4))
 		of = report_printf(h->r, "Slurm's %s", task);
+	if (f->said->s.gpu >= 0)
+		in = report_printf(h->r, "GPU %" PRId64 "%s", f->said->s.gpu,
+				   f->said->s.pid > 0 ? ", " : "");
 	if (f->said->s.pid > 0)
-		of = report_printf(h->r, "%s (pid %" PRId64 ")", of, f->said->s.pid);
+		in = report_printf(h->r, "%spid %" PRId64, in, f->said->s.pid);
+	if (*in)
+		of = report_printf(h->r, "%s (%s)", of, in);
 	return of;
 }
 

@@ -100,7 +100,9 @@ static void add_culprits(struct line *l, const struct text *t, const struct find
 
 static void line_who(const struct text *t, const struct finding *f, enum page_style style)
 {
-	bool victims = f->victims && *f->victims, hang = f->kind == KIND_HANG;
+	bool hang = f->kind == KIND_HANG;
+	/* of those who went down with a process of no known rank it may be one */
+	bool victims = f->victims && *f->victims && (hang || f->culprits.n || !f->hosts.n);
 	bool many = victims && strpbrk(f->victims, ",-") && strncmp(f->victims, "unknown", 7);
 	const char *ranks = many ? "ranks " : victims && *f->victims == 'u' ? "" : "rank ";
 	struct line l = { 0 };
