@@ -484,7 +484,8 @@ void judge_hang(const struct scene *scene, double min_impact, struct report *rep
 		weigh_time(&h);
 		if (h.timed_out && !h.breaches.n)
 			judge_unnamed(&h);
-		if (h.monitors && !h.breaches.n && !h.goes_on && h.s->moved != MOVED_YES)
+		if ((h.monitors || h.timed_out) && !h.breaches.n && !h.goes_on &&
+		    h.s->moved != MOVED_YES)
 			breach_of_all_monitors(&h);
 		h.ended &= !h.cancelled || !h.breaches.n;
 	}

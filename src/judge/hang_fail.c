@@ -11,6 +11,8 @@
 
 #include <signal.h>
 
+#define REPORTED_MISMATCH "collective mismatch" /* by TORCH_DISTRIBUTED_DEBUG=DETAIL */
+
 struct meaning {
 	enum saying_kind kind;
 	enum cause cause;
@@ -170,7 +172,8 @@ static bool followed(const struct hang *h, uint32_t row, const struct fate *f, i
 
 static bool mismatch_words(const struct hang *h, const struct scene_saying *y)
 {
-	return y->s.kind == SAY_FATAL && strstr(hang_name(h, y->s.what), "size mismatch");
+	return y->s.kind == SAY_FATAL && (strstr(hang_name(h, y->s.what), "size mismatch") ||
+					  !strcmp(hang_name(h, y->s.what), REPORTED_MISMATCH));
 }
 
 static void add_failure(struct hang *h, const struct fate *f)
@@ -382,6 +385,63 @@ static void blame_node(struct breach *b, const struct row_list *rows)
 	b->victims.n = kept;
 }
 
+/* --- collectives that differ, by PyTorch's own check --- */
+
+static bool same_state(const struct scene_saying *a, const struct scene_saying *b)
+{
+	return a->s.seq == b->s.seq && a->s.signature == b->s.signature;
+}
+
+/* What each row was running when it was compared; NULL: not told. */
+static const struct scene_saying **states_of(const struct hang *h, size_t *ret_n)
+{
+	const struct scene_saying **of = xcalloc(h->s->ranks.n + 1, sizeof(*of));
+
+	*ret_n = 0;
+	for (size_t i = 0; i < h->s->sayings.n; i++) {
+		const struct scene_saying *y = &h->s->sayings.v[i];
+
+		if (y->s.kind != SAY_DESYNC_STATE || y->s.value != 1 || y->peer_row == NO_ID)
+			continue;
+		*ret_n += !of[y->peer_row];
+		of[y->peer_row] = y;
+	}
+	return of;
+}
+
+/* Whoever reports the difference need not have made it: the few that differ from most are named,
+   and all that are told of where there are no most. */
+static void blame_the_odd(struct hang *h, struct breach *b)
+{
+	size_t n, most = 0;
+	_cleanup_free_ const struct scene_saying **of = states_of(h, &n);
+	const struct scene_saying *usual = NULL;
+
+	for (uint32_t row = 0; row < h->s->ranks.n; row++) {
+		size_t alike = 0;
+
+		for (uint32_t k = 0; of[row] && k < h->s->ranks.n; k++)
+			alike += of[k] && same_state(of[row], of[k]);
+		if (alike > most) {
+			most = alike;
+			usual = of[row];
+		}
+	}
+	b->tie = 2 * most <= n;
+	b->confidence = b->tie ? 0.4 : 0.8;
+	for (uint32_t row = 0; row < h->s->ranks.n; row++)
+		if (of[row] && (b->tie || !same_state(of[row], usual)))
+			*vec_push(&b->culprits) = row;
+		else if (h->s->ranks.v[row].witnesses || of[row])
+			*vec_push(&b->victims) = row;
+}
+
+static bool is_reported_mismatch(const struct hang *h, const struct failure *f)
+{
+	return f->said->s.kind == SAY_FATAL &&
+	       !strcmp(hang_name(h, f->said->s.what), REPORTED_MISMATCH);
+}
+
 static bool all_but_few(size_t n, size_t all)
 {
 	return 10 * n >= 9 * all;
@@ -422,6 +482,10 @@ void breach_of_failures(struct hang *h)
 	b = breach_new(h, GROUND_FAILED);
 	b->failure = words;
 	b->cause = words->cause;
+	if (is_reported_mismatch(h, words)) {
+		blame_the_odd(h, b);
+		return;
+	}
 	b->confidence = first->first ? 0.9 : killed_unsaid(h, words) ? 0.6 : 0.8;
 	for (size_t i = 0; i < h->failures.n; i++)
 		alike += &h->failures.v[i] != first && same_words(&h->failures.v[i], first);

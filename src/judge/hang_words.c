@@ -190,6 +190,16 @@ static const char *sentence_of_behind(struct hang *h, const struct breach *b)
 		: "");
 }
 
+/* A program that ends with a code of its own has met an error of its own, whatever it was. */
+static bool is_own_code(const struct breach *b)
+{
+	const struct failure *f = b->failure;
+
+	return b->cause == CAUSE_DEAD_RANK && f &&
+	       (f->said->s.kind == SAY_EXIT || f->said->s.kind == SAY_FIRST_FAILURE) &&
+	       f->said->s.value > 0 && f->said->s.value < 128;
+}
+
 /* What is told of a process whose rank is not. */
 static const char *nameless(struct hang *h, const struct failure *f)
 {
@@ -231,6 +241,16 @@ static const char *sentence_of_failure(struct hang *h, const struct breach *b)
 	if (!b->failure)
 		return report_printf(h->r, "%s is gone: all others lost their connection to a peer",
 				     culprits);
+	if (b->culprits.n && b->cause == CAUSE_COLLECTIVE_DESYNC && b->failure &&
+	    b->failure->said->s.kind == SAY_FATAL)
+		return report_printf(h->r, "%s %s: %s", culprits,
+				     b->tie ? "called different collectives in one place, and "
+					      "nothing tells which of them is right"
+					    : "called another collective than most",
+				     text);
+	if (!b->culprits.n && !b->alike && is_own_code(b))
+		return report_printf(h->r, "%s ended with exit code %" PRId64, culprits,
+				     b->failure->said->s.value);
 	if (!h->s->ranks.n) /* one process, or none that is numbered */
 		return report_printf(h->r, "it failed%s%s", *text ? ": " : "", text);
 	if (!b->culprits.n && b->alike)
@@ -239,6 +259,8 @@ static const char *sentence_of_failure(struct hang *h, const struct breach *b)
 	return report_printf(h->r, "%s failed first%s%s", culprits, *text ? ": " : "", text);
 }
 
+static const char sentence_of_timeouts[] = "watchdogs ran into their time-out, and nothing tells "
+					   "whose operation it was, nor who did not come";
 static const char sentence_of_monitors[] =
     "heartbeat monitors ended their processes because the watchdog thread was stuck: it hung in "
     "the "
@@ -256,9 +278,10 @@ static const char *sentence(struct hang *h, const struct breach *b)
 		return sentence_of_failure(h, b);
 	case GROUND_STUCK:
 		return report_printf(
-		    h->r, "%s have come to %s, number %" PRId64 ", and it does not end%s",
+		    h->r, "%s have come to %s%s, and it does not end%s",
 		    b->cause == CAUSE_UNKNOWN ? "those that are known" : "all", place_of(h, b),
-		    b->seq, b->cause == CAUSE_UNKNOWN ? "; of the others nothing was given" : "");
+		    b->seq < 0 ? "" : report_printf(h->r, ", number %" PRId64, b->seq),
+		    b->cause == CAUSE_UNKNOWN ? "; of the others nothing was given" : "");
 	case GROUND_STACK:
 		if (h->look[b->culprits.v[0]].waiting_stack)
 			return report_printf(
@@ -281,7 +304,9 @@ static const char *sentence(struct hang *h, const struct breach *b)
 	case GROUND_BEHIND:
 	case GROUND_ABSENT:
 	case GROUND_REPORTED:
-		return b->culprits.n ? sentence_of_behind(h, b) : sentence_of_monitors;
+		return b->culprits.n ? sentence_of_behind(h, b)
+		       : h->monitors ? sentence_of_monitors
+				     : sentence_of_timeouts;
 	}
 	return "";
 }
@@ -291,16 +316,6 @@ static const char *sentence(struct hang *h, const struct breach *b)
 static const char *host_of(struct hang *h, uint32_t row)
 {
 	return h->s->ranks.v[row].host == NO_ID ? NULL : hang_name(h, h->s->ranks.v[row].host);
-}
-
-/* A program that ends with a code of its own has met an error of its own, whatever it was. */
-static bool is_own_code(const struct breach *b)
-{
-	const struct failure *f = b->failure;
-
-	return b->cause == CAUSE_DEAD_RANK && f &&
-	       (f->said->s.kind == SAY_EXIT || f->said->s.kind == SAY_FIRST_FAILURE) &&
-	       f->said->s.value > 0 && f->said->s.value < 128;
 }
 
 /* Errors and XIDs that a program's own access causes, by NVIDIA's list; the others are the
@@ -470,12 +485,25 @@ static const char *action_of(const struct hang *h, const struct breach *b)
 	return cause_info(b->cause)->action;
 }
 
+/* Another host says the same. */
+static bool said_elsewhere(const struct hang *h, const struct scene_saying *y)
+{
+	for (size_t i = 0; i < h->s->sayings.n; i++) {
+		const struct scene_saying *o = &h->s->sayings.v[i];
+
+		if (o->s.kind == y->s.kind && o->s.what == y->s.what && o->s.host != NO_ID &&
+		    o->s.host != y->s.host)
+			return true;
+	}
+	return false;
+}
+
 /* No rank is told, but the host: that of a broken link is only one of two. */
 static bool is_of_host(const struct hang *h, const struct breach *b)
 {
 	return !b->culprits.n && !b->alike && b->failure && b->failure == h->untied &&
-	       b->failure->said->s.host != NO_ID && b->cause != CAUSE_NETWORK_ERROR &&
-	       b->cause != CAUSE_RENDEZVOUS;
+	       !said_elsewhere(h, b->failure->said) && b->failure->said->s.host != NO_ID &&
+	       b->cause != CAUSE_NETWORK_ERROR && b->cause != CAUSE_RENDEZVOUS;
 }
 
 static void write_finding(struct hang *h, const struct breach *b)

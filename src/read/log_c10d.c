@@ -239,6 +239,12 @@ static void work_field(struct log *g, struct scan *s, struct work *w)
 
 	if (scan_eat(s, "SeqNum=") || scan_eat(s, "SequenceNumber=")) {
 		scan_int(s, &w->seq);
+	} else if (scan_eat(s, "TensorShape=")) {
+		name = s->p;
+		while (s->p < s->end && *s->p != ']')
+			s->p++;
+		s->p += s->p < s->end;
+		w->signature.in_sizes = testimony_name(g->t, name, (size_t)(s->p - name));
 	} else if (scan_eat(s, "NumelIn=")) {
 		w->signature.in_elements = elements_at(s);
 	} else if (scan_eat(s, "NumelOut=")) {

@@ -61,6 +61,15 @@ static bool is_launchers(struct scan type)
 	       type_is(type, "ProcessRaisedException") || type_is(type, "ProcessExitedException");
 }
 
+/* "UserWarning", "Warning": what only warns ends nothing. */
+static bool is_warning(struct scan type)
+{
+	static const char word[] = "Warning";
+	size_t n = sizeof(word) - 1;
+
+	return scan_left(&type) >= n && !memcmp(type.end - n, word, n);
+}
+
 /* "Process 123 got signal: 15" */
 static void signal_of(struct scan s, struct saying *say)
 {
@@ -83,6 +92,7 @@ static bool is_told_elsewhere(const char *p, const char *end)
 		"sendBytes failed",
 		"Failed to recv, got 0 bytes",
 		"last enqueued work",
+		"Detected mismatch between collectives",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
@@ -96,7 +106,8 @@ static bool exception_of(struct log *g, const char *p, const char *end, struct s
 {
 	struct scan type = type_of(p, end);
 
-	if (type.p == type.end || is_launchers(type) || is_told_elsewhere(type.end, end))
+	if (type.p == type.end || is_launchers(type) || is_told_elsewhere(type.end, end) ||
+	    is_warning(type))
 		return false;
 	*s = saying_of(SAY_EXCEPTION);
 	s->what = testimony_name(g->t, type.p, scan_left(&type));
@@ -332,6 +343,30 @@ void log_crash_done(struct log *g)
 			traceback_close(g, &g->tracebacks[i]);
 }
 
+/* As behind a traceback, of which this is all that is there. */
+static bool wait_below(struct log *g, const struct log_line *l, struct saying *s, const char *text)
+{
+	for (unsigned i = 0; i < LOG_TRACEBACKS_MAX; i++) {
+		struct log_traceback *tb = &g->tracebacks[i];
+
+		if (tb->state != TB_FREE)
+			continue;
+		log_fill(g, l, s);
+		*tb = (struct log_traceback){
+			.rank = l->rank,
+			.local_rank = l->local_rank,
+			.pid = l->pid,
+			.host_hash = host_hash(l),
+			.state = TB_AFTER,
+			.say = *s,
+		};
+		traceback_text(tb, text, l->end);
+		g->open++;
+		return true;
+	}
+	return false;
+}
+
 /* An exception's line whose traceback is not there, or not followed. */
 static enum log_took on_exception(struct log *g, struct log_line *l, const char *at,
 				  const struct log_anchor *a)
@@ -346,6 +381,8 @@ static enum log_took on_exception(struct log *g, struct log_line *l, const char 
 	if (p > at || type_of(p, l->end).end < at || !exception_of(g, p, l->end, &s))
 		return LOG_PLAIN;
 	g->exception_line = l->number;
+	if (text_has(p, l->end, "NCCL error in") && wait_below(g, l, &s, p))
+		return LOG_TOOK; /* the lines below tell which */
 	s.text = log_text(g, p, l->end);
 	log_say(g, l, &s);
 	return LOG_PLAIN;
@@ -429,8 +466,25 @@ static enum log_took on_meaning(struct log *g, struct log_line *l, const char *a
 		return LOG_GO_ON;
 	if (!log_classify(g, at, l->end, &s))
 		return LOG_PLAIN;
+	if (text_has(l->text, at, "%|")) /* behind a bar that did not end its line */
+		s.text = log_text(g, at, l->end);
 	log_say(g, l, &s);
 	return LOG_SAID;
+}
+
+/* ".. block: [134,0,0], thread: [0,0,0] Assertion `srcIndex < srcSelectDimSize` failed." */
+static enum log_took on_device_assert(struct log *g, struct log_line *l, const char *at,
+				      const struct log_anchor *a)
+{
+	struct saying s = saying_of(SAY_EXCEPTION);
+
+	(void)a;
+	if (!text_has(at, l->end, "thread: [") || !text_has(at, l->end, "Assertion "))
+		return LOG_PLAIN;
+	s.what = log_name(g, "device-side assert");
+	s.text = log_text(g, at, l->end);
+	log_say(g, l, &s);
+	return LOG_TOOK;
 }
 
 /* --- torchelastic --- */
@@ -585,6 +639,7 @@ const struct log_anchor log_crash_anchors[] = {
 	{ "keyboardinterrupt", on_exception, 0, NULL, 0 },
 	{ "rendezvoustimeouterror", on_exception, 0, NULL, 0 },
 	{ "rendezvousconnectionerror", on_exception, 0, NULL, 0 },
+	{ "rendezvousclosederror", on_exception, 0, NULL, 0 },
 	{ "signalexception", on_exception, 0, NULL, 0 },
 	{ "terminate called", on_terminate, 0, NULL, 0 },
 	{ "what():", on_what, 0, NULL, 0 },
@@ -596,6 +651,7 @@ const struct log_anchor log_crash_anchors[] = {
 	{ "rayactorerror", on_exception, 0, NULL, 0 },
 	{ "segmentation fault", on_words, SAY_FATAL, "segmentation fault", 11 },
 	{ "bus error", on_words, SAY_FATAL, "bus error", 7 },
+	{ "block: [", on_device_assert, 0, NULL, 0 },
 	{ "cuda error:", on_meaning, 0, NULL, 0 },
 	{ "hip error:", on_meaning, 0, NULL, 0 },
 	{ "memory access fault by gpu", on_meaning, 0, NULL, 0 },

@@ -146,6 +146,21 @@ static enum log_took on_xid(struct log *g, struct log_line *l, const char *at,
 	return LOG_SAID;
 }
 
+/* "amdgpu 0000:06:00.0: amdgpu:  for process python3 pid 1325 thread python3 pid 1325", below a
+   page fault */
+static enum log_took on_amd_fault(struct log *g, struct log_line *l, const char *at,
+				  const struct log_anchor *a)
+{
+	struct saying t = saying_of(SAY_GPU_ERROR);
+	struct scan s = scan_of(at + strlen(a->word), l->end);
+
+	if (!text_has(l->start, at, "amdgpu") || !scan_to(&s, " pid ") || !scan_int(&s, &t.pid))
+		return LOG_PLAIN;
+	t.what = log_name(g, "memory access fault");
+	log_say(g, l, &t);
+	return LOG_SAID;
+}
+
 /* Newer drivers say it without a number. */
 static enum log_took on_off_bus(struct log *g, struct log_line *l, const char *at,
 				const struct log_anchor *a)
@@ -193,7 +208,9 @@ static enum log_took on_notify(struct log *g, struct log_line *l, const char *at
 	}
 	t.pid = waits.pid;
 	log_say(g, l, &waits);
-	if (scan_to(&s, "[") && scan_int(&s, &t.peer))
+	/* in a group's own numbers it is no rank of the job, nor is what stands for none */
+	if (!text_has(s.p, l->end, "group_name_") && scan_to(&s, "[") && scan_int(&s, &t.peer) &&
+	    t.peer < INT32_MAX)
 		log_say(g, l, &t);
 	return LOG_SAID;
 }
@@ -301,7 +318,10 @@ const struct log_anchor log_host_anchors[] = {
 	{ "oom_kill event", log_on_words, SAY_OUT_OF_MEMORY, "host memory", 1 },
 	{ "oom-kill event", log_on_words, SAY_OUT_OF_MEMORY, "host memory", 1 },
 	{ "nvrm: xid", on_xid, 0, NULL, 0 },
+	{ "for process ", on_amd_fault, 0, NULL, 0 },
 	{ "fallen off the bus", on_off_bus, 0, NULL, 0 },
+	{ "reason=[task timeout]", log_on_words, SAY_TIMEOUT, NULL, -1 },
+	{ "reason=[stream sync timeout]", log_on_words, SAY_TIMEOUT, NULL, -1 },
 	{ "rankid:", on_ascend, 0, NULL, 0 },
 	{ "not received the notify record from remote rank", on_notify, 0, NULL, 0 },
 	{ "getting socket times out", log_on_words, SAY_RENDEZVOUS, NULL, -1 },

@@ -68,6 +68,7 @@ static const struct meaning meanings[] = {
 	{ "client socket has failed to connect", SAY_RENDEZVOUS, NULL, -1 },
 	{ "failed to connect to any network", SAY_RENDEZVOUS, NULL, -1 },
 	{ "wait timeout after", SAY_RENDEZVOUS, NULL, -1 },
+	{ "successfully reached monitoredBarrier, but received errors", SAY_PEER_LOST, NULL, -1 },
 	{ "NCCL communicator was aborted", SAY_ABORTED, NULL, -1 },
 	{ "recvValue failed", SAY_STORE_LOST, NULL, -1 },
 	{ "sendBytes failed", SAY_STORE_LOST, NULL, -1 },

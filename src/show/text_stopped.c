@@ -122,7 +122,10 @@ static void line_who(const struct text *t, const struct finding *f, enum page_st
 	if (victims && hang)
 		line_add(&l, f->culprits.n + f->hosts.n || many ? " wait" : " waits");
 	else if (victims)
-		line_add(&l, " went down with %s", f->culprits.n > 1 ? "them" : "it");
+		line_add(&l, " went down%s",
+			 !f->culprits.n	     ? ""
+			 : f->culprits.n > 1 ? " with them"
+					     : " with it");
 	line_name(&l, hang ? " in " : ", in ", f->where_collective, OP_COLUMNS);
 	if (f->windows.n && f->windows.v[0].first_step >= 0)
 		line_add(&l, ", at step %" PRId64, f->windows.v[0].first_step);
