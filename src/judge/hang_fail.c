@@ -455,6 +455,26 @@ static bool at_once(const struct failure *f, const struct failure *first)
 	       f->time_ns / 1000000000 == first->time_ns / 1000000000;
 }
 
+#define SEVERAL 3 /* one process may say it twice */
+
+/* Words without a rank that more processes said than could be meant by the launcher's choice. */
+static bool by_several(const struct hang *h, const struct failure *words)
+{
+	return words == h->untied && words->said->s.count >= SEVERAL &&
+	       2 * (int64_t)words->said->s.count > h->s->world_size;
+}
+
+/* All that ended as the first did, did so in one second: which the launcher saw first is chance. */
+static bool in_one_second(const struct hang *h, const struct failure *first)
+{
+	for (size_t i = 0; i < h->failures.n; i++)
+		if (same_words(&h->failures.v[i], first) &&
+		    (first->time_ns <= 0 ||
+		     h->failures.v[i].time_ns / 1000000000 != first->time_ns / 1000000000))
+			return false;
+	return true;
+}
+
 /* That the kernel killed it for want of memory is what usually is so, and what nobody says. */
 static bool killed_unsaid(const struct hang *h, const struct failure *f)
 {
@@ -490,12 +510,14 @@ void breach_of_failures(struct hang *h)
 	for (size_t i = 0; i < h->failures.n; i++)
 		alike += &h->failures.v[i] != first && same_words(&h->failures.v[i], first);
 	/* most ranks say the same: the code or the settings, no rank */
-	b->alike = alike && 2 * (alike + 1) > h->s->ranks.n;
-	if (b->alike && !first->first)
-		b->confidence = 0.7;
-	/* the launcher's choice counts among most, and means nothing among all */
-	if (row != NO_ID && (!b->alike || (first->first && !all_but_few(alike + 1, h->s->ranks.n))))
+	b->alike = (alike && 2 * (alike + 1) > h->s->ranks.n) || by_several(h, words);
+	/* the launcher's choice counts among most, and means nothing among all, nor among those
+	   that ended in the second in which the others were ended */
+	if (row != NO_ID && (!b->alike || (first->first && !all_but_few(alike + 1, h->s->ranks.n) &&
+					   !by_several(h, words) && !in_one_second(h, first))))
 		*vec_push(&b->culprits) = row;
+	if (b->alike && !b->culprits.n)
+		b->confidence = 0.7;
 	for (uint32_t i = 0; i < h->s->ranks.n; i++)
 		if (i != row && b->culprits.n && at_once(h->look[i].failed, first))
 			*vec_push(&b->culprits) = i;

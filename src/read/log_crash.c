@@ -58,7 +58,8 @@ static const struct {
 static bool is_launchers(struct scan type)
 {
 	return type_is(type, "ChildFailedError") || type_is(type, "CalledProcessError") ||
-	       type_is(type, "ProcessRaisedException") || type_is(type, "ProcessExitedException");
+	       type_is(type, "ProcessRaisedException") || type_is(type, "ProcessExitedException") ||
+	       type_is(type, "Failures");
 }
 
 /* "UserWarning", "Warning": what only warns ends nothing. */
