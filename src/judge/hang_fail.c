@@ -227,8 +227,9 @@ static void note_ends(struct hang *h)
 		h->peer_lost |= is_echo(y->s.kind);
 		if (y->s.kind == SAY_STOPPED && !strcmp(hang_name(h, y->s.what), "agent"))
 			h->stopped = y;
-		if (y->s.kind == SAY_CANCELLED && !h->cancelled)
-			h->cancelled = y;
+		if (y->s.kind == SAY_CANCELLED &&
+		    (!h->cancelled || !strcmp(hang_name(h, h->cancelled->s.what), "cancelled")))
+			h->cancelled = y; /* the first that says why */
 		if ((m && m->weight > 2 && y->s.kind != SAY_NETWORK_ERROR) ||
 		    ((y->s.kind == SAY_EXIT || y->s.kind == SAY_FIRST_FAILURE) &&
 		     y->s.value != 0) ||

@@ -232,9 +232,13 @@ static const char *sentence_of_failure(struct hang *h, const struct breach *b)
 	if (b->cause == CAUSE_PREEMPTED)
 		return report_printf(h->r, "the job was ended from outside (%s)",
 				     b->detail ? b->detail : "cancelled");
+	if (b->failure && b->failure->by_signal && b->alike && !b->culprits.n)
+		culprits = "most ranks";
 	if (b->failure && b->failure->by_signal)
-		return report_printf(h->r, "%s was ended by signal %" PRId64 " and nobody says why",
-				     culprits, -b->failure->said->s.value);
+		return report_printf(
+		    h->r, "%s %s ended by signal %" PRId64 " and nobody says why", culprits,
+		    b->culprits.n > 1 || (b->alike && !b->culprits.n) ? "were" : "was",
+		    -b->failure->said->s.value);
 	if (!b->failure && !b->culprits.n)
 		return "ranks lost their connection to a peer, and nothing tells which peer went "
 		       "first";
@@ -488,10 +492,13 @@ static const char *action_of(const struct hang *h, const struct breach *b)
 /* Another host says the same. */
 static bool said_elsewhere(const struct hang *h, const struct scene_saying *y)
 {
+	bool ends = y->s.kind == SAY_EXIT || y->s.kind == SAY_FIRST_FAILURE;
+
 	for (size_t i = 0; i < h->s->sayings.n; i++) {
 		const struct scene_saying *o = &h->s->sayings.v[i];
 
-		if (o->s.kind == y->s.kind && o->s.what == y->s.what && o->s.host != NO_ID &&
+		if (o->s.kind == y->s.kind && o->s.host != NO_ID &&
+		    (ends ? o->s.value == y->s.value : o->s.what == y->s.what) &&
 		    o->s.host != y->s.host)
 			return true;
 	}
