@@ -262,6 +262,8 @@ static void judge_standstill(struct hang *h)
 	if (h->s->n_dumps)
 		breach_of_reports(h);
 	if (!names_someone(h))
+		breach_of_one_failure(h);
+	if (!names_someone(h))
 		breach_of_silence(h);
 	if (!names_someone(h))
 		breach_of_setup(h);

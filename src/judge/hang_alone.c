@@ -96,6 +96,49 @@ static bool of_one_host(const struct hang *h, const enum silence *of, enum silen
 	return true;
 }
 
+static bool before(const struct failure *f, const struct scene_saying *timeout)
+{
+	if (f->time_ns > 0 && timeout->s.time_ns > 0)
+		return f->time_ns <= timeout->s.time_ns;
+	return f->said->file != timeout->file || f->said->s.line < timeout->s.line;
+}
+
+static bool before_time_outs(const struct hang *h, const struct failure *f)
+{
+	for (size_t i = 0; i < h->s->sayings.n; i++)
+		if (h->s->sayings.v[i].s.kind == SAY_TIMEOUT && !before(f, &h->s->sayings.v[i]))
+			return false;
+	return true;
+}
+
+/* One rank says what broke it before any watchdog speaks: then those wait for it, however many
+   are silent. */
+void breach_of_one_failure(struct hang *h)
+{
+	struct breach *b;
+	uint32_t failed = NO_ID;
+	size_t n = 0;
+
+	for (uint32_t row = 0; row < h->s->ranks.n; row++) {
+		const struct failure *f = h->look[row].failed;
+
+		if (!f || f->by_signal || f->said->s.kind == SAY_EXIT ||
+		    f->said->s.kind == SAY_FIRST_FAILURE)
+			continue;
+		failed = row;
+		n++;
+	}
+	if (n != 1 || !h->timed_out || h->s->ranks.v[failed].wait_group != NO_ID ||
+	    !before_time_outs(h, h->look[failed].failed))
+		return;
+	b = breach_new(h, GROUND_ABSENT);
+	b->confidence = 0.7;
+	*vec_push(&b->culprits) = failed;
+	for (uint32_t row = 0; row < h->s->ranks.n; row++)
+		if (row != failed && h->s->ranks.v[row].wait_group != NO_ID)
+			*vec_push(&b->victims) = row;
+}
+
 /* In groups whose members nobody lists: the few that have no watchdog line where all others have.
  */
 void breach_of_silence(struct hang *h)

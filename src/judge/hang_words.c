@@ -484,6 +484,8 @@ static const char *action_of(const struct hang *h, const struct breach *b)
 		return "fix-code"; /* a process brings these upon itself */
 	if (signal_of(b) == SIGBUS)
 		return "fix-config"; /* /dev/shm is full, or a mapped file is gone */
+	if (b->failure && !strcmp(hang_name(h, b->failure->said->s.what), "disk full"))
+		return "fix-config"; /* as is a quota */
 	if (b->cause == CAUSE_PREEMPTED && b->detail && !strcmp(b->detail, "evicted"))
 		return "fix-config"; /* the node ran out of what the job did not ask for */
 	return cause_info(b->cause)->action;

@@ -653,6 +653,7 @@ const struct log_anchor log_c10d_anchors[] = {
 	{ "first pg on this rank to signal dumping", on_words, SAY_DUMP_LOCAL, NULL, 0 },
 	{ "heartbeat monitor timed out", on_words, SAY_HEARTBEAT, NULL, 0 },
 	{ "watchdog got stuck for", on_words, SAY_HEARTBEAT, NULL, 0 },
+	{ "due to processgroupnccl watchdog hang", on_words, SAY_HEARTBEAT, NULL, 0 },
 	{ "did not get subsequent heartbeat", on_words, SAY_HEARTBEAT, NULL, 0 },
 	{ "could not acquire gil", on_words, SAY_HEARTBEAT, "GIL", 0 },
 	{ "is setting up nccl communicator", on_setup, 0, NULL, 0 },

@@ -569,6 +569,30 @@ static enum log_took on_summary(struct log *g, struct log_line *l, const char *a
 	return LOG_TOOK;
 }
 
+/* The same lines, joined into one by what gathered the log: "rank      : 2 (local_rank: 2)
+   exitcode  : -6 (pid: 1133)". */
+static enum log_took on_joined_summary(struct log *g, struct log_line *l, const char *at,
+				       const struct log_anchor *a)
+{
+	struct scan s = scan_of(l->text, at);
+	struct saying t = saying_of(SAY_EXIT);
+	struct scan code = scan_of(at + strlen(a->word), l->end);
+
+	if (!scan_to(&s, "rank      :"))
+		return LOG_GO_ON;
+	scan_blanks(&s);
+	scan_blanks(&code);
+	if (!scan_int(&s, &t.rank) || !scan_int(&code, &t.value))
+		return LOG_GO_ON;
+	if (scan_to(&s, "local_rank: "))
+		scan_int(&s, &t.local_rank);
+	if (scan_to(&code, "pid: "))
+		scan_int(&code, &t.pid);
+	t.text = log_text(g, at, l->end);
+	log_say(g, l, &t);
+	return LOG_SAID;
+}
+
 /* "  time      : 2026-09-07_13:02:58" and the lines below it. */
 static enum log_took on_summary_line(struct log *g, struct log_line *l, const char *at,
 				     const struct log_anchor *a)
@@ -577,7 +601,7 @@ static enum log_took on_summary_line(struct log *g, struct log_line *l, const ch
 	struct saying t;
 
 	if (!g->elastic.inside)
-		return LOG_GO_ON;
+		return a->value == 'e' ? on_joined_summary(g, l, at, a) : LOG_GO_ON;
 	scan_blanks(&s);
 	switch (a->value) {
 	case 't':

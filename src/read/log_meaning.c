@@ -30,6 +30,7 @@ static const struct meaning meanings[] = {
 	{ "is killed by signal: Bus error", SAY_OUT_OF_MEMORY, "shared memory", 1 },
 	{ "creating shared memory segment", SAY_CONFIGURATION, "/dev/shm", -1 },
 	{ "No space left on device", SAY_EXCEPTION, "disk full", -1 },
+	{ "Disk quota exceeded", SAY_EXCEPTION, "disk full", -1 },
 	{ "uncorrectable ECC", SAY_GPU_ERROR, "ECC", -1 },
 	{ "illegal memory access", SAY_GPU_ERROR, "illegal memory access", -1 },
 	{ "unspecified launch failure", SAY_GPU_ERROR, "launch failure", -1 },
