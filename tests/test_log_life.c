@@ -32,7 +32,7 @@ static void tracebacks_of_ranks_that_print_together(void **state)
 		  "  File \"a.py\", line 2, in g\n"
 		  "RuntimeError: DataLoader worker (pid 123) is killed by signal: Killed.\n",
 		  "exception what=KeyError\n"
-		  "exception what=RuntimeError\n" },
+		  "out-of-memory value=1 what=a loader's worker killed\n" },
 		{ "Traceback (most recent call last):\n"
 		  "Traceback (most recent call last):\n"
 		  "  File \"a.py\", line 1, in f\n"
@@ -202,7 +202,7 @@ static void launchers_summaries(void **state)
 		  "error. Worker IP address: 10.129.167.69 Worker port: 41811 Worker PID: 2394310 "
 		  "Worke"
 		  "r exit type: SYSTEM_ERROR Worker exit detail: end of file\n",
-		  "exit pid=2394310 host=10.129.167.69\n" },
+		  "exit value=-9223372036854775808 pid=2394310 host=10.129.167.69\n" },
 	};
 
 	(void)state;

@@ -567,6 +567,21 @@ static void merge_all(struct join *j, struct join_run *run)
 	free(wanted.v);
 }
 
+/* What was read is not listed as of a rank that it turned out not to be of. */
+static void forget_workers(struct join *j, const struct join_run *run)
+{
+	for (size_t i = 0; i < run->n_slots; i++)
+		for (size_t k = 0; k < run->slots[i].parts.n; k++) {
+			const struct part *part = &run->slots[i].parts.v[k];
+
+			for (size_t n = 0;
+			     part->testimony && part->testimony->worker && n < j->report.inputs.n;
+			     n++)
+				if (!strcmp(j->report.inputs.v[n].path, part->path))
+					j->report.inputs.v[n].rank = -1;
+		}
+}
+
 /* The scene's parts in the order of the survey; from here on they are the join's. */
 static void scene_all(struct join *j, struct join_run *run)
 {
@@ -584,6 +599,8 @@ static void scene_all(struct join *j, struct join_run *run)
 	log_settle_years(all.v, all.n);
 	free(all.v);
 	scene_build(&j->scene, j->standings, j->parts.v, j->parts.n);
+	if (j->scene.workers_are_nodes)
+		forget_workers(j, run);
 }
 
 static void take_warnings(struct join *j)

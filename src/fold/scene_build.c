@@ -101,15 +101,25 @@ static void note_stated(struct rank_set *set, const char *text)
 		note_rank(set, ranks[i]);
 }
 
-static void note_testimony(struct rank_set *set, const struct testimony *t)
+/* own: what the file's name says is no rank, here or in its lines. */
+static void note_but(struct rank_set *set, int64_t rank, int64_t own)
 {
-	note_rank(set, t->rank);
+	if (rank != own)
+		note_rank(set, rank);
+}
+
+static void note_testimony(const struct building *b, struct rank_set *set,
+			   const struct testimony *t)
+{
+	int64_t own = rank_of_file(b, t) < 0 ? t->rank : -1;
+
+	note_but(set, t->rank, own);
 	for (size_t i = 0; i < t->sayings.n; i++) {
-		note_rank(set, t->sayings.v[i].rank);
+		note_but(set, t->sayings.v[i].rank, own);
 		note_rank(set, t->sayings.v[i].peer);
 	}
 	for (size_t i = 0; i < t->progress.n; i++)
-		note_rank(set, t->progress.v[i].rank);
+		note_but(set, t->progress.v[i].rank, own);
 	for (size_t i = 0; i < t->status.n; i++)
 		note_rank(set, t->status.v[i].rank);
 	for (size_t i = 0; i < t->stacks.n; i++) {
@@ -213,8 +223,9 @@ static void build_ranks(struct building *b)
 	struct rank_set set = { 0 };
 	int64_t world = stated_world(b);
 
+	find_workers(b, world);
 	for (size_t i = 0; i < b->n; i++)
-		note_testimony(&set, b->parts[i].t);
+		note_testimony(b, &set, b->parts[i].t);
 	for (size_t i = 0; i < b->chosen.n; i++)
 		for (size_t k = 0; k < b->chosen.v[i]->groups.n; k++) {
 			uint32_t row = b->chosen.v[i]->groups.v[k].group;

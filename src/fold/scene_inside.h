@@ -45,6 +45,12 @@ void pair_conflicts(struct building *b, struct scene_group *g);
 /* scene_lines.c */
 void build_lines(struct building *b);
 void settle_lines(struct building *b);
+/* scene_workers.c */
+void find_workers(struct building *b, int64_t stated_world);
+int64_t rank_of_file(const struct building *b, const struct testimony *t); /* -1: none */
+/* Takes back what the name of a machine's log says of the rank, from these rows on. */
+void forget_worker(struct scene *s, const struct testimony *t, size_t first_saying,
+		   size_t first_progress);
 /* scene_past.c */
 void drop_past(struct building *b);
 /* scene_things.c */

@@ -48,8 +48,9 @@ static void collect_pids(const struct scene *s, struct pids *pids)
 		qsort(pids->v.v, pids->v.n, sizeof(*pids->v.v), by_pid);
 }
 
-/* -1 if no line ties it to one rank. The same file's word counts before another's. */
-static int64_t rank_of_pid(const struct pids *pids, int64_t pid, uint32_t file)
+/* -1 if no line ties it to one rank. The same file's word counts before another's; a number on one
+   machine is of another process on the next. */
+static int64_t rank_of_pid(const struct pids *pids, int64_t pid, uint32_t file, uint32_t host)
 {
 	size_t low = 0, high = pids->v.n;
 	int64_t rank = -1;
@@ -65,6 +66,8 @@ static int64_t rank_of_pid(const struct pids *pids, int64_t pid, uint32_t file)
 	for (; low < pids->v.n && pids->v.v[low].pid == pid; low++) {
 		if (pids->v.v[low].file == file)
 			return pids->v.v[low].rank;
+		if (host != NO_ID && pids->v.v[low].host != NO_ID && host != pids->v.v[low].host)
+			continue;
 		if (rank >= 0 && rank != pids->v.v[low].rank)
 			return -1;
 		rank = pids->v.v[low].rank;
@@ -221,7 +224,9 @@ void build_lines(struct building *b)
 		if (b->parts[i].view || !(t->sayings.n || t->progress.n || t->status.n))
 			continue;
 		take_file(b, t);
-		if (claims_rank(b->s, t, &claim) && claims.several[t->rank])
+		if (rank_of_file(b, t) < 0 && t->rank >= 0)
+			forget_worker(b->s, t, said, progress);
+		else if (claims_rank(b->s, t, &claim) && claims.several[t->rank])
 			forget_rank(b->s, t, said, progress);
 	}
 	free(claims.of);
@@ -241,8 +246,52 @@ static bool of_a_node(enum saying_kind k)
 	return k == SAY_OUT_OF_MEMORY || k == SAY_GPU_ERROR;
 }
 
+/* By file: the rank of a process that greeted with both numbers; -1. Places in a node are few. */
+#define PLACES_MOST 64
+struct places {
+	int64_t (*rank)[PLACES_MOST];
+	bool several; /* nodes: a place is not the rank, or two launchers tell of a process each */
+};
+
+static struct places places_of(const struct scene *s)
+{
+	struct places p = { xmalloc((s->files.n + 1) * sizeof(*p.rank)), false };
+	uint32_t launcher = NO_ID;
+
+	memset(p.rank, 0xff, (s->files.n + 1) * sizeof(*p.rank));
+	for (size_t i = 0; i < s->sayings.n; i++) {
+		const struct scene_saying *y = &s->sayings.v[i];
+		int64_t at = y->s.local_rank;
+
+		if (at < 0 || at >= PLACES_MOST)
+			continue;
+		if (y->s.kind == SAY_HELLO && y->s.rank >= 0 && y->s.group == NO_ID) {
+			p.rank[y->file][at] = y->s.rank;
+			p.several |= y->s.rank != at;
+		} else if (y->s.kind == SAY_EXIT && y->s.rank < 0) {
+			p.several |= launcher != NO_ID && launcher != y->file;
+			launcher = y->file;
+		}
+	}
+	return p;
+}
+
+/* Of a line that names only the place in its node. */
+static int64_t rank_of_place(const struct scene *s, const struct places *p,
+			     const struct scene_saying *y)
+{
+	int64_t at = y->s.local_rank;
+
+	if (at < 0 || (y->s.group != NO_ID && !of_its_node(y->s.kind)))
+		return -1;
+	if (at < PLACES_MOST && p->rank[y->file][at] >= 0)
+		return p->rank[y->file][at];
+	return one_node(s) && !p->several ? at : -1;
+}
+
 static void tie_to_ranks(struct scene *s)
 {
+	struct places places = places_of(s);
 	struct pids pids = { 0 };
 
 	collect_pids(s, &pids);
@@ -250,23 +299,23 @@ static void tie_to_ranks(struct scene *s)
 		struct scene_saying *y = &s->sayings.v[i];
 
 		if (y->s.pid > 0 && (y->s.rank < 0 || of_a_node(y->s.kind))) {
-			int64_t rank = rank_of_pid(&pids, y->s.pid, y->file);
+			int64_t rank = rank_of_pid(&pids, y->s.pid, y->file, y->s.host);
 
 			/* a node's log is of no rank, whatever number is in its name */
 			if (rank >= 0 || y->s.rank == s->files.v[y->file]->rank)
 				y->s.rank = rank;
 		}
-		if (y->s.rank < 0 && y->s.local_rank >= 0 &&
-		    (of_its_node(y->s.kind) || y->s.group == NO_ID) && one_node(s))
-			y->s.rank = y->s.local_rank;
+		if (y->s.rank < 0)
+			y->s.rank = rank_of_place(s, &places, y);
 		y->row = scene_row(s, y->s.rank);
 		y->peer_row = scene_row(s, y->s.peer);
 	}
 	for (size_t i = 0; i < s->stacks.n; i++)
 		if (s->stacks.v[i].row == NO_ID && s->stacks.v[i].pid > 0)
-			s->stacks.v[i].row =
-			    scene_row(s, rank_of_pid(&pids, s->stacks.v[i].pid, NO_ID));
+			s->stacks.v[i].row = scene_row(
+			    s, rank_of_pid(&pids, s->stacks.v[i].pid, NO_ID, s->stacks.v[i].host));
 	free(pids.v.v);
+	free(places.rank);
 }
 
 static bool speaks_alive(enum saying_kind k)

@@ -262,6 +262,8 @@ static void judge_standstill(struct hang *h)
 	if (h->s->n_dumps)
 		breach_of_reports(h);
 	if (!names_someone(h))
+		breach_of_one_failure(h);
+	if (!names_someone(h))
 		breach_of_silence(h);
 	if (!names_someone(h))
 		breach_of_setup(h);
@@ -325,7 +327,8 @@ static void judge_unnamed(struct hang *h)
 			continue;
 		*vec_push(&b->victims) = m->row;
 		b->seq = b->seq < 0 ? m->wait.seq : MIN(b->seq, m->wait.seq);
-		b->signature = m->wait.signature;
+		if (m->wait.signature != NO_ID)
+			b->signature = m->wait.signature;
 	}
 }
 
@@ -486,6 +489,9 @@ void judge_hang(const struct scene *scene, double min_impact, struct report *rep
 		weigh_time(&h);
 		if (h.timed_out && !h.breaches.n)
 			judge_unnamed(&h);
+		if ((h.monitors || h.timed_out) && !h.breaches.n && !h.goes_on &&
+		    h.s->moved != MOVED_YES)
+			breach_of_all_monitors(&h);
 		h.ended &= !h.cancelled || !h.breaches.n;
 	}
 	judge_cancelled(&h);

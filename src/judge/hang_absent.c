@@ -126,6 +126,13 @@ static size_t seen_beside(const struct hang *h, const struct breach *b)
 	return n;
 }
 
+/* Of a job whose size is not said, by its log: what was left out of that may be all that misses. */
+static bool only_absence_speaks(const struct hang *h, uint32_t row)
+{
+	return h->s->world_assumed && !h->s->n_dumps && !h->n_stacks && !h->s->ranks.v[row].lived &&
+	       !node_failed(h, row) && !h->look[row].failed;
+}
+
 void weigh_absence(struct hang *h)
 {
 	for (size_t i = h->breaches.n; i-- > 0;) {
@@ -154,7 +161,7 @@ void weigh_absence(struct hang *h)
 			    unseen);
 		if (!kept || (kept >= seen_beside(h, b) && !node_failed(h, b->culprits.v[0])))
 			breach_drop(h, i);
-		else if (kept > 1)
+		else if (kept > 1 || only_absence_speaks(h, b->culprits.v[0]))
 			b->confidence = 0.6;
 	}
 }

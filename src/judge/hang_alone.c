@@ -96,6 +96,49 @@ static bool of_one_host(const struct hang *h, const enum silence *of, enum silen
 	return true;
 }
 
+static bool before(const struct failure *f, const struct scene_saying *timeout)
+{
+	if (f->time_ns > 0 && timeout->s.time_ns > 0)
+		return f->time_ns <= timeout->s.time_ns;
+	return f->said->file != timeout->file || f->said->s.line < timeout->s.line;
+}
+
+static bool before_time_outs(const struct hang *h, const struct failure *f)
+{
+	for (size_t i = 0; i < h->s->sayings.n; i++)
+		if (h->s->sayings.v[i].s.kind == SAY_TIMEOUT && !before(f, &h->s->sayings.v[i]))
+			return false;
+	return true;
+}
+
+/* One rank says what broke it before any watchdog speaks: then those wait for it, however many
+   are silent. */
+void breach_of_one_failure(struct hang *h)
+{
+	struct breach *b;
+	uint32_t failed = NO_ID;
+	size_t n = 0;
+
+	for (uint32_t row = 0; row < h->s->ranks.n; row++) {
+		const struct failure *f = h->look[row].failed;
+
+		if (!f || f->by_signal || f->said->s.kind == SAY_EXIT ||
+		    f->said->s.kind == SAY_FIRST_FAILURE)
+			continue;
+		failed = row;
+		n++;
+	}
+	if (n != 1 || !h->timed_out || h->s->ranks.v[failed].wait_group != NO_ID ||
+	    !before_time_outs(h, h->look[failed].failed))
+		return;
+	b = breach_new(h, GROUND_ABSENT);
+	b->confidence = 0.7;
+	*vec_push(&b->culprits) = failed;
+	for (uint32_t row = 0; row < h->s->ranks.n; row++)
+		if (row != failed && h->s->ranks.v[row].wait_group != NO_ID)
+			*vec_push(&b->victims) = row;
+}
+
 /* In groups whose members nobody lists: the few that have no watchdog line where all others have.
  */
 void breach_of_silence(struct hang *h)
@@ -112,7 +155,7 @@ void breach_of_silence(struct hang *h)
 	for (uint32_t row = 0; row < s->ranks.n; row++)
 		lived += s->ranks.v[row].rank >= 0 && of[row] == which && s->ranks.v[row].lived;
 	/* of those that never lived the logs may not have been given: one of many is named */
-	if (!n[which] || all - n[SPOKE] > MAX(all / SILENT_SHARE, 1u) ||
+	if (!n[which] || n[which] >= n[SPOKE] || all - n[SPOKE] > MAX(all / SILENT_SHARE, 1u) ||
 	    (lived < n[which] && n[which] > 1) ||
 	    (which == TOLD && n[TOLD] > 1 && !of_one_host(h, of, TOLD)))
 		return;
@@ -125,15 +168,19 @@ void breach_of_silence(struct hang *h)
 
 /* --- heartbeat monitors --- */
 
-/* A few processes were ended by their own monitors, because nothing in them moved any more. */
+/* A few processes were ended by their own monitors, because nothing in them moved any more. Where
+   nothing is of the others, and how many they are is not said either, theirs may have spoken too.
+ */
 void breach_of_monitors(struct hang *h)
 {
 	struct breach *b;
-	size_t n = 0;
+	size_t n = 0, others = 0;
 
-	for (uint32_t row = 0; row < h->s->ranks.n; row++)
+	for (uint32_t row = 0; row < h->s->ranks.n; row++) {
 		n += h->look[row].monitored;
-	if (!n || 2 * n > h->s->ranks.n)
+		others += !h->look[row].monitored && h->s->ranks.v[row].lived;
+	}
+	if (!n || 2 * n > h->s->ranks.n || (!others && h->s->world_assumed))
 		return;
 	h->ended = false; /* it hung before it was ended */
 	b = breach_new(h, GROUND_REPORTED);
@@ -142,6 +189,18 @@ void breach_of_monitors(struct hang *h)
 		if (h->look[row].monitored)
 			*vec_push(&b->culprits) = row;
 		else if (h->s->ranks.v[row].witnesses)
+			*vec_push(&b->victims) = row;
+}
+
+/* All that is known is that monitors ended their processes: it hung, and where is not told. */
+void breach_of_all_monitors(struct hang *h)
+{
+	struct breach *b = breach_new(h, GROUND_REPORTED);
+
+	h->ended = false;
+	b->confidence = 0.5;
+	for (uint32_t row = 0; row < h->s->ranks.n; row++)
+		if (h->look[row].monitored)
 			*vec_push(&b->victims) = row;
 }
 

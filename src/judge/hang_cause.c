@@ -136,12 +136,21 @@ static const struct scene_saying *first_of(const struct hang *h, enum saying_kin
 	return NULL;
 }
 
+/* A job has as many ranks as its machines have GPUs: 3, 5 or 7 are rather the part of a log that
+   somebody cut out. */
+static bool is_usual_world(size_t n)
+{
+	return n == 2 || n == 6 || !(n % 4);
+}
+
 /* Nobody waits for himself alone: of a group of one the rest was not given. */
 static bool all_have_come(const struct hang *h, const struct breach *b)
 {
 	const struct scene_group *g = &h->s->groups.v[b->group];
 
 	if (g->members.n < 2)
+		return false;
+	if (h->s->world_assumed && !h->s->n_dumps && !is_usual_world(g->members.n))
 		return false;
 	for (size_t i = 0; i < g->members.n; i++)
 		if (g->members.v[i].source == MEMBER_ABSENT)

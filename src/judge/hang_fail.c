@@ -11,6 +11,8 @@
 
 #include <signal.h>
 
+#define REPORTED_MISMATCH "collective mismatch" /* by TORCH_DISTRIBUTED_DEBUG=DETAIL */
+
 struct meaning {
 	enum saying_kind kind;
 	enum cause cause;
@@ -95,6 +97,13 @@ static bool earlier(const struct scene_saying *a, const struct scene_saying *b)
 	return order_of(a) < order_of(b);
 }
 
+/* The same words of an unknown rank, with the host. */
+static bool tells_where(const struct scene_saying *a, const struct scene_saying *b)
+{
+	return a->row == NO_ID && b->row == NO_ID && a->s.kind == b->s.kind &&
+	       a->s.what == b->s.what && a->s.host != NO_ID && b->s.host == NO_ID;
+}
+
 static void note_fate(const struct hang *h, struct fate *f, const struct scene_saying *y)
 {
 	const struct meaning *m = is_watchdogs_end(h, y) ? NULL : meaning_of(y->s.kind);
@@ -117,7 +126,8 @@ static void note_fate(const struct hang *h, struct fate *f, const struct scene_s
 		f->first = y;
 	if (!m || (y->s.kind == SAY_EXIT && (y->s.value == 0 || ended_from_outside(y->s.value))))
 		return;
-	if (!f->best || m->weight > f->weight || (m->weight == f->weight && earlier(y, f->best))) {
+	if (!f->best || m->weight > f->weight ||
+	    (m->weight == f->weight && (earlier(y, f->best) || tells_where(y, f->best)))) {
 		f->best = y;
 		f->weight = m->weight;
 	}
@@ -166,7 +176,8 @@ static bool followed(const struct hang *h, uint32_t row, const struct fate *f, i
 
 static bool mismatch_words(const struct hang *h, const struct scene_saying *y)
 {
-	return y->s.kind == SAY_FATAL && strstr(hang_name(h, y->s.what), "size mismatch");
+	return y->s.kind == SAY_FATAL && (strstr(hang_name(h, y->s.what), "size mismatch") ||
+					  !strcmp(hang_name(h, y->s.what), REPORTED_MISMATCH));
 }
 
 static void add_failure(struct hang *h, const struct fate *f)
@@ -220,8 +231,9 @@ static void note_ends(struct hang *h)
 		h->peer_lost |= is_echo(y->s.kind);
 		if (y->s.kind == SAY_STOPPED && !strcmp(hang_name(h, y->s.what), "agent"))
 			h->stopped = y;
-		if (y->s.kind == SAY_CANCELLED && !h->cancelled)
-			h->cancelled = y;
+		if (y->s.kind == SAY_CANCELLED &&
+		    (!h->cancelled || !strcmp(hang_name(h, h->cancelled->s.what), "cancelled")))
+			h->cancelled = y; /* the first that says why */
 		if ((m && m->weight > 2 && y->s.kind != SAY_NETWORK_ERROR) ||
 		    ((y->s.kind == SAY_EXIT || y->s.kind == SAY_FIRST_FAILURE) &&
 		     y->s.value != 0) ||
@@ -380,9 +392,100 @@ static void blame_node(struct breach *b, const struct row_list *rows)
 	b->victims.n = kept;
 }
 
+/* --- collectives that differ, by PyTorch's own check --- */
+
+static bool same_state(const struct scene_saying *a, const struct scene_saying *b)
+{
+	return a->s.seq == b->s.seq && a->s.signature == b->s.signature;
+}
+
+/* What each row was running when it was compared; NULL: not told. */
+static const struct scene_saying **states_of(const struct hang *h, size_t *ret_n)
+{
+	const struct scene_saying **of = xcalloc(h->s->ranks.n + 1, sizeof(*of));
+
+	*ret_n = 0;
+	for (size_t i = 0; i < h->s->sayings.n; i++) {
+		const struct scene_saying *y = &h->s->sayings.v[i];
+
+		if (y->s.kind != SAY_DESYNC_STATE || y->s.value != 1 || y->peer_row == NO_ID)
+			continue;
+		*ret_n += !of[y->peer_row];
+		of[y->peer_row] = y;
+	}
+	return of;
+}
+
+/* Whoever reports the difference need not have made it: the few that differ from most are named,
+   and all that are told of where there are no most. */
+static void blame_the_odd(struct hang *h, struct breach *b)
+{
+	size_t n, most = 0;
+	_cleanup_free_ const struct scene_saying **of = states_of(h, &n);
+	const struct scene_saying *usual = NULL;
+
+	for (uint32_t row = 0; row < h->s->ranks.n; row++) {
+		size_t alike = 0;
+
+		for (uint32_t k = 0; of[row] && k < h->s->ranks.n; k++)
+			alike += of[k] && same_state(of[row], of[k]);
+		if (alike > most) {
+			most = alike;
+			usual = of[row];
+		}
+	}
+	b->tie = 2 * most <= n;
+	b->confidence = b->tie ? 0.4 : 0.8;
+	for (uint32_t row = 0; row < h->s->ranks.n; row++)
+		if (of[row] && (b->tie || !same_state(of[row], usual)))
+			*vec_push(&b->culprits) = row;
+		else if (h->s->ranks.v[row].witnesses || of[row])
+			*vec_push(&b->victims) = row;
+}
+
+static bool is_reported_mismatch(const struct hang *h, const struct failure *f)
+{
+	return f->said->s.kind == SAY_FATAL &&
+	       !strcmp(hang_name(h, f->said->s.what), REPORTED_MISMATCH);
+}
+
 static bool all_but_few(size_t n, size_t all)
 {
 	return 10 * n >= 9 * all;
+}
+
+/* By the same words in the same second: neither is the other's echo. */
+static bool at_once(const struct failure *f, const struct failure *first)
+{
+	return f && !first->first && meaning_of(first->said->s.kind)->weight > 2 &&
+	       same_words(f, first) && f->time_ns > 0 &&
+	       f->time_ns / 1000000000 == first->time_ns / 1000000000;
+}
+
+#define SEVERAL 3 /* one process may say it twice */
+
+/* Words without a rank that more processes said than could be meant by the launcher's choice. */
+static bool by_several(const struct hang *h, const struct failure *words)
+{
+	return words == h->untied && words->said->s.count >= SEVERAL &&
+	       2 * (int64_t)words->said->s.count > h->s->world_size;
+}
+
+/* All that ended as the first did, did so in one second: which the launcher saw first is chance. */
+static bool in_one_second(const struct hang *h, const struct failure *first)
+{
+	for (size_t i = 0; i < h->failures.n; i++)
+		if (same_words(&h->failures.v[i], first) &&
+		    (first->time_ns <= 0 ||
+		     h->failures.v[i].time_ns / 1000000000 != first->time_ns / 1000000000))
+			return false;
+	return true;
+}
+
+/* That the kernel killed it for want of memory is what usually is so, and what nobody says. */
+static bool killed_unsaid(const struct hang *h, const struct failure *f)
+{
+	return !strcmp(hang_name(h, f->said->s.what), "a loader's worker killed");
 }
 
 /* The first, and those who failed by the same words in the same second, before the launcher's
@@ -406,18 +509,26 @@ void breach_of_failures(struct hang *h)
 	b = breach_new(h, GROUND_FAILED);
 	b->failure = words;
 	b->cause = words->cause;
-	b->confidence = first->first ? 0.9 : 0.8;
+	if (is_reported_mismatch(h, words)) {
+		blame_the_odd(h, b);
+		return;
+	}
+	b->confidence = first->first ? 0.9 : killed_unsaid(h, words) ? 0.6 : 0.8;
 	for (size_t i = 0; i < h->failures.n; i++)
 		alike += &h->failures.v[i] != first && same_failure(&h->failures.v[i], first);
 	/* most ranks say the same: the code or the settings, no rank */
-	b->alike = alike && 2 * (alike + 1) > h->s->ranks.n;
-	if (b->alike && !first->first)
-		b->confidence = 0.7;
-	/* the launcher's choice counts among most, and means nothing among all */
-	if (row != NO_ID && (!b->alike || (first->first && !all_but_few(alike + 1, h->s->ranks.n))))
+	b->alike = (alike && 2 * (alike + 1) > h->s->ranks.n) || by_several(h, words);
+	/* the launcher's choice counts among most, and means nothing among all, nor among those
+	   that ended in the second in which the others were ended */
+	if (row != NO_ID && (!b->alike || (first->first && !all_but_few(alike + 1, h->s->ranks.n) &&
+					   !by_several(h, words) && !in_one_second(h, first))))
 		*vec_push(&b->culprits) = row;
+	if (b->alike && !b->culprits.n)
+		b->confidence = 0.7;
 	for (uint32_t i = 0; i < h->s->ranks.n; i++)
-		if ((i != row || !b->culprits.n) && h->s->ranks.v[i].witnesses)
+		if (i != row && b->culprits.n && at_once(h->look[i].failed, first))
+			*vec_push(&b->culprits) = i;
+		else if ((i != row || !b->culprits.n) && h->s->ranks.v[i].witnesses)
 			*vec_push(&b->victims) = i;
 	if (is_one_node(h, first, &node))
 		blame_node(b, &node);

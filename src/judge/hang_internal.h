@@ -173,9 +173,11 @@ void odd_in_cycle(struct hang *h, struct breach *b, const uint32_t *rows, size_t
 		  const struct cycle *cycle);
 /* hang_alone.c: where no frontier is known: stacks, power, RAS, reports alone */
 void breach_of_reports(struct hang *h);
+void breach_of_one_failure(struct hang *h);
 void breach_of_silence(struct hang *h);
 void breach_of_setup(struct hang *h); /* one rank keeps a group from being set up */
 void breach_of_monitors(struct hang *h);
+void breach_of_all_monitors(struct hang *h); /* where they name nobody */
 void breach_of_counts(struct hang *h);
 void breach_of_stacks(struct hang *h);
 void breach_of_power(struct hang *h);

@@ -329,7 +329,9 @@ static void prove_log(struct hang *h, struct finding *f, const struct breach *b)
 	if (b->cause == CAUSE_PREEMPTED)
 		prove_last(h, f, SAY_CANCELLED);
 	if (b->ground == GROUND_FAILED && !b->culprits.n && b->failure)
-		prove_last(h, f, b->failure->said->s.kind);
+		prove_once(
+		    h, f,
+		    report_printf(h->r, "the log: %s", hang_name(h, b->failure->said->s.text)));
 	if (h->near_end && h->total_steps > 0 && h->last_step > 0 && b->ground != GROUND_FAILED)
 		prove(h, f, "log",
 		      report_printf(h->r,

@@ -250,13 +250,7 @@ void write_tables(struct hang *h)
 				  h->early.n == 1 ? "s" : "", h->early.n == 1 ? "its" : "their");
 		return;
 	}
-	if (h->r->verdict == VERDICT_INSUFFICIENT && h->monitors)
-		h->r->headline =
-		    "heartbeat monitors ended their processes because the watchdog thread was "
-		    "stuck: "
-		    "the job hung, in the driver or behind the interpreter's lock, and only stacks "
-		    "or dumps can tell where";
-	else if (h->r->verdict == VERDICT_INSUFFICIENT && h->spins)
+	if (h->r->verdict == VERDICT_INSUFFICIENT && h->spins)
 		h->r->headline =
 		    "all GPUs run at full utilization and little power, as kernels do that wait, "
 		    "and no step came for long: the job stands still, and only dumps or stacks can "

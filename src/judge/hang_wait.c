@@ -610,12 +610,14 @@ static void left_sink(struct hang *h, const struct place *p)
 static void stuck_sink(struct hang *h, const struct graph *g, uint32_t row)
 {
 	const struct place *p = &g->places.v[g->wait[row]];
-	struct breach like = {
-		.group = p->group, .seq = p->seq, .signature = NO_ID, .confidence = 0.6
-	};
+	struct breach *b,
+	    like = { .group = p->group, .seq = p->seq, .signature = NO_ID, .confidence = 0.6 };
 
 	like.signature = scene_member(&h->s->groups.v[p->group], row)->wait.signature;
-	*vec_push(&breach_at(h, GROUND_STUCK, &like)->victims) = row;
+	b = breach_at(h, GROUND_STUCK, &like);
+	if (b->signature == NO_ID)
+		b->signature = like.signature;
+	*vec_push(&b->victims) = row;
 }
 
 /* A conflict that nobody waits in any more may still have begun it all. */

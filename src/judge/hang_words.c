@@ -6,6 +6,7 @@
 #include "judge/hang_internal.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 
 const char *hang_ranks(struct hang *h, const uint32_t *rows, size_t n)
@@ -209,24 +210,71 @@ static const char *sentence_of_behind(struct hang *h, const struct breach *b)
 		: "");
 }
 
+/* A program that ends with a code of its own has met an error of its own, whatever it was. */
+static bool is_own_code(const struct breach *b)
+{
+	const struct failure *f = b->failure;
+
+	return b->cause == CAUSE_DEAD_RANK && f &&
+	       (f->said->s.kind == SAY_EXIT || f->said->s.kind == SAY_FIRST_FAILURE) &&
+	       f->said->s.value > 0 && f->said->s.value < 128;
+}
+
+/* What is told of a process whose rank is not. */
+static const char *nameless(struct hang *h, const struct failure *f)
+{
+	const char *task = f ? hang_name(h, f->said->s.what) : "";
+	const char *of = "a process whose rank no line tells", *in = "";
+
+	if (!f)
+		return of;
+	if (f->said->s.local_rank >= 0)
+		of = report_printf(h->r, "the process of local rank %" PRId64 " of a node",
+				   f->said->s.local_rank);
+	else if (!strncmp(task, "task", 4))
+		of = report_printf(h->r, "Slurm's %s", task);
+	if (f->said->s.gpu >= 0)
+		in = report_printf(h->r, "GPU %" PRId64 "%s", f->said->s.gpu,
+				   f->said->s.pid > 0 ? ", " : "");
+	if (f->said->s.pid > 0)
+		in = report_printf(h->r, "%spid %" PRId64, in, f->said->s.pid);
+	if (*in)
+		of = report_printf(h->r, "%s (%s)", of, in);
+	return of;
+}
+
 static const char *sentence_of_failure(struct hang *h, const struct breach *b)
 {
 	const char *text = b->failure ? hang_name(h, b->failure->said->s.text) : "";
-	const char *culprits = b->culprits.n ? hang_who(h, b->culprits.v, b->culprits.n)
-					     : "a process whose rank no line tells";
+	const char *culprits =
+	    b->culprits.n ? hang_who(h, b->culprits.v, b->culprits.n) : nameless(h, b->failure);
 
 	if (b->cause == CAUSE_PREEMPTED)
 		return report_printf(h->r, "the job was ended from outside (%s)",
 				     b->detail ? b->detail : "cancelled");
+	if (b->failure && b->failure->by_signal && b->alike && !b->culprits.n)
+		culprits = "most ranks";
 	if (b->failure && b->failure->by_signal)
-		return report_printf(h->r, "%s was ended by signal %" PRId64 " and nobody says why",
-				     culprits, -b->failure->said->s.value);
+		return report_printf(
+		    h->r, "%s %s ended by signal %" PRId64 " and nobody says why", culprits,
+		    b->culprits.n > 1 || (b->alike && !b->culprits.n) ? "were" : "was",
+		    -b->failure->said->s.value);
 	if (!b->failure && !b->culprits.n)
 		return "ranks lost their connection to a peer, and nothing tells which peer went "
 		       "first";
 	if (!b->failure)
 		return report_printf(h->r, "%s is gone: all others lost their connection to a peer",
 				     culprits);
+	if (b->culprits.n && b->cause == CAUSE_COLLECTIVE_DESYNC && b->failure &&
+	    b->failure->said->s.kind == SAY_FATAL)
+		return report_printf(h->r, "%s %s: %s", culprits,
+				     b->tie ? "called different collectives in one place, and "
+					      "nothing tells which of them is right"
+					    : "called another collective than most",
+				     text);
+	if (!b->culprits.n && !b->alike && is_own_code(b))
+		return report_printf(h->r, "%s ended with exit code %" PRId64, culprits,
+				     b->failure->said->s.value);
 	if (!h->s->ranks.n) /* one process, or none that is numbered */
 		return report_printf(h->r, "it failed%s%s", *text ? ": " : "", text);
 	if (!b->culprits.n && b->alike)
@@ -234,6 +282,13 @@ static const char *sentence_of_failure(struct hang *h, const struct breach *b)
 				     *text ? ": " : "", text);
 	return report_printf(h->r, "%s failed first%s%s", culprits, *text ? ": " : "", text);
 }
+
+static const char sentence_of_timeouts[] = "watchdogs ran into their time-out, and nothing tells "
+					   "whose operation it was, nor who did not come";
+static const char sentence_of_monitors[] =
+    "heartbeat monitors ended their processes because the watchdog thread was stuck: it hung in "
+    "the "
+    "driver or behind the interpreter's lock, and only stacks or dumps can tell where";
 
 static const char *sentence(struct hang *h, const struct breach *b)
 {
@@ -247,9 +302,10 @@ static const char *sentence(struct hang *h, const struct breach *b)
 		return sentence_of_failure(h, b);
 	case GROUND_STUCK:
 		return report_printf(
-		    h->r, "%s have come to %s, number %" PRId64 ", and it does not end%s",
+		    h->r, "%s have come to %s%s, and it does not end%s",
 		    b->cause == CAUSE_UNKNOWN ? "those that are known" : "all", place_of(h, b),
-		    b->seq, b->cause == CAUSE_UNKNOWN ? "; of the others nothing was given" : "");
+		    b->seq < 0 ? "" : report_printf(h->r, ", number %" PRId64, b->seq),
+		    b->cause == CAUSE_UNKNOWN ? "; of the others nothing was given" : "");
 	case GROUND_STACK:
 		if (h->look[b->culprits.v[0]].waiting_stack)
 			return report_printf(
@@ -272,7 +328,9 @@ static const char *sentence(struct hang *h, const struct breach *b)
 	case GROUND_BEHIND:
 	case GROUND_ABSENT:
 	case GROUND_REPORTED:
-		return sentence_of_behind(h, b);
+		return b->culprits.n ? sentence_of_behind(h, b)
+		       : h->monitors ? sentence_of_monitors
+				     : sentence_of_timeouts;
 	}
 	return "";
 }
@@ -284,14 +342,28 @@ static const char *host_of(struct hang *h, uint32_t row)
 	return h->s->ranks.v[row].host == NO_ID ? NULL : hang_name(h, h->s->ranks.v[row].host);
 }
 
-/* A program that ends with a code of its own has met an error of its own, whatever it was. */
-static bool is_own_code(const struct breach *b)
+/* Errors and XIDs that a program's own access causes, by NVIDIA's list; the others are the
+   machine's. */
+static bool is_programs_error(const struct hang *h, const struct breach *b)
 {
-	const struct failure *f = b->failure;
+	static const int64_t programs[] = { 13, 31, 43, 45, 68, 69 };
+	static const char *const words[] = { "illegal memory access", "misaligned address",
+					     "illegal instruction", "memory access fault" };
+	int64_t xid = -1;
 
-	return b->cause == CAUSE_DEAD_RANK && f &&
-	       (f->said->s.kind == SAY_EXIT || f->said->s.kind == SAY_FIRST_FAILURE) &&
-	       f->said->s.value > 0 && f->said->s.value < 128;
+	if (b->cause != CAUSE_GPU_ERROR)
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(words) && b->failure; i++)
+		if (!strcmp(hang_name(h, b->failure->said->s.what), words[i]))
+			return b->culprits.n != 1 || h->look[b->culprits.v[0]].xid <= 0;
+	if (b->failure && b->failure->said->s.kind == SAY_GPU_ERROR)
+		xid = b->failure->said->s.value;
+	else if (b->culprits.n)
+		xid = h->look[b->culprits.v[0]].xid;
+	for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
+		if (programs[i] == xid)
+			return true;
+	return false;
 }
 
 /* What its GPU does that has not begun what its host has called. */
@@ -312,9 +384,11 @@ static void advise(struct hang *h, struct finding *f, const struct breach *b)
 	const char *on = host ? report_printf(h->r, "ssh %s ", host) : "";
 	int64_t pid = row == NO_ID ? -1 : h->s->ranks.v[row].pid;
 	const char *process = pid > 0 ? report_printf(h->r, "%" PRId64, pid) : "PID";
-	const char *whose = pid > 0	   ? ""
-			    : row != NO_ID ? report_printf(h->r, "   # %s's process, on its node",
-							   hang_who(h, &row, 1))
+	const char *whose =
+	    pid > 0 ? ""
+	    : row != NO_ID
+		? report_printf(h->r, "   # %s's process, on its node", hang_who(h, &row, 1))
+	    : b->ground == GROUND_REPORTED ? "   # of every rank"
 					   : "   # of the ranks that were not given";
 
 	switch (b->cause) {
@@ -344,8 +418,16 @@ static void advise(struct hang *h, struct finding *f, const struct breach *b)
 					      "standard error: it ended with an error of its own";
 			break;
 		}
+		if (b->failure && b->failure->by_signal && b->failure->said->s.value == -SIGBUS)
+			*vec_push(&f->next) = report_printf(
+			    h->r, "%sdf -h /dev/shm   # full, it ends who writes to it by this",
+			    on);
 		/* fallthrough */
 	case CAUSE_GPU_ERROR:
+		if (is_programs_error(h, b))
+			*vec_push(&f->next) = "run it under compute-sanitizer, or with "
+					      "CUDA_LAUNCH_BLOCKING=1: the traceback then ends at "
+					      "the kernel";
 		*vec_push(&f->next) =
 		    report_printf(h->r, "%sdmesg -T | grep -iE 'oom|killed process|xid|mce'", on);
 		break;
@@ -418,31 +500,52 @@ static void set_times(struct hang *h, struct finding *f, const struct breach *b)
 	f->gpu_hours_per_day = h->s->world_size > 0 ? 24.0 * (double)h->s->world_size : NAN;
 }
 
-/* XIDs that a program's own access causes, by NVIDIA's list; the others are the machine's. */
-static bool is_programs_xid(const struct hang *h, const struct breach *b)
+/* The signal that ended whoever is dead, and of which nobody says why; 0. */
+static int64_t signal_of(const struct breach *b)
 {
-	static const int64_t programs[] = { 13, 31, 43, 45, 68, 69 };
-	int64_t xid = -1;
-
-	if (b->cause != CAUSE_GPU_ERROR)
-		return false;
-	if (b->failure && b->failure->said->s.kind == SAY_GPU_ERROR)
-		xid = b->failure->said->s.value;
-	else if (b->culprits.n)
-		xid = h->look[b->culprits.v[0]].xid;
-	for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
-		if (programs[i] == xid)
-			return true;
-	return false;
+	return b->cause == CAUSE_DEAD_RANK && b->failure && b->failure->by_signal
+		   ? -b->failure->said->s.value
+		   : 0;
 }
 
 static const char *action_of(const struct hang *h, const struct breach *b)
 {
-	if (is_programs_xid(h, b) || is_own_code(b))
+	if (is_programs_error(h, b) || is_own_code(b))
 		return "fix-code";
+	if (signal_of(b) == SIGSEGV || signal_of(b) == SIGABRT || signal_of(b) == SIGILL ||
+	    signal_of(b) == SIGFPE)
+		return "fix-code"; /* a process brings these upon itself */
+	if (signal_of(b) == SIGBUS)
+		return "fix-config"; /* /dev/shm is full, or a mapped file is gone */
+	if (b->failure && !strcmp(hang_name(h, b->failure->said->s.what), "disk full"))
+		return "fix-config"; /* as is a quota */
 	if (b->cause == CAUSE_PREEMPTED && b->detail && !strcmp(b->detail, "evicted"))
 		return "fix-config"; /* the node ran out of what the job did not ask for */
 	return cause_info(b->cause)->action;
+}
+
+/* Another host says the same. */
+static bool said_elsewhere(const struct hang *h, const struct scene_saying *y)
+{
+	bool ends = y->s.kind == SAY_EXIT || y->s.kind == SAY_FIRST_FAILURE;
+
+	for (size_t i = 0; i < h->s->sayings.n; i++) {
+		const struct scene_saying *o = &h->s->sayings.v[i];
+
+		if (o->s.kind == y->s.kind && o->s.host != NO_ID &&
+		    (ends ? o->s.value == y->s.value : o->s.what == y->s.what) &&
+		    o->s.host != y->s.host)
+			return true;
+	}
+	return false;
+}
+
+/* No rank is told, but the host: that of a broken link is only one of two. */
+static bool is_of_host(const struct hang *h, const struct breach *b)
+{
+	return !b->culprits.n && !b->alike && b->failure && b->failure == h->untied &&
+	       !said_elsewhere(h, b->failure->said) && b->failure->said->s.host != NO_ID &&
+	       b->cause != CAUSE_NETWORK_ERROR && b->cause != CAUSE_RENDEZVOUS;
 }
 
 static void write_finding(struct hang *h, const struct breach *b)
@@ -472,6 +575,9 @@ static void write_finding(struct hang *h, const struct breach *b)
 		if (!known)
 			*vec_push(&f->hosts) = report_printf(h->r, "%s", host);
 	}
+	if (is_of_host(h, b))
+		*vec_push(&f->hosts) =
+		    report_printf(h->r, "%s", hang_name(h, b->failure->said->s.host));
 	for (size_t i = 0; i < b->groups.n; i++)
 		*vec_push(&f->groups) = hang_group(h, b->groups.v[i]);
 	if (b->victims.n)

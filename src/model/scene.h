@@ -134,8 +134,9 @@ enum scene_moved { MOVED_UNKNOWN, MOVED_NO, MOVED_YES };
 struct scene {
 	struct arena arena;
 	struct intern names;
-	int64_t world_size; /* -1 */
-	bool world_assumed; /* from the highest rank that was seen */
+	int64_t world_size;	/* -1 */
+	bool world_assumed;	/* from the highest rank that was seen */
+	bool workers_are_nodes; /* the number in worker-3.log is no rank */
 	VEC(struct scene_rank) ranks;
 	VEC(struct scene_group) groups;
 	VEC(struct signature) signatures;

@@ -253,6 +253,7 @@ struct testimony {
 	const char *format; /* "flight-recorder", "log", "py-spy", .. as in read[].format */
 	uint32_t path;
 	int64_t rank; /* the one that all of it is of; -1 */
+	bool worker;  /* by a worker's number in its name, which may be a machine's */
 	int64_t pid;
 	uint32_t host;
 	int64_t world_size;

@@ -226,7 +226,7 @@ static bool line_visit(struct log *g, const char *start, const char *end, uint64
 
 static bool log_waits(const struct log *g)
 {
-	return g->open || g->holds || log_inner_open(g);
+	return g->open || g->holds || log_inner_open(g) || log_stall_waits(g);
 }
 
 /* --- the pass over the text --- */
@@ -345,6 +345,8 @@ static bool line_continues(struct log *g, const char *start, const char *end)
 	if (log_inner_open(g) && log_inner_continues(g, &l))
 		return true;
 	if (g->holds && log_hold_continues(g, &l, take_line))
+		return true;
+	if (log_stall_waits(g) && log_stall_continues(g, &l))
 		return true;
 	return g->open && log_crash_continues(g, &l);
 }
@@ -527,6 +529,7 @@ static void log_close(struct log *g)
 {
 	log_crash_done(g);
 	log_c10d_done(g);
+	log_stall_done(g);
 	log_nccl_done(g);
 	log_train_done(g);
 	for (size_t i = 0; i < g->t->sayings.n && g->year >= 0; i++) {

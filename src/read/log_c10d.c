@@ -83,6 +83,12 @@ static bool is_default_group(const struct log *g, uint32_t group)
 	       (og->desc == NO_ID && !strcmp(intern_get(&g->t->names, og->name), "0"));
 }
 
+void log_c10d_speaker(struct log *g, const char *start, const char *at, struct saying *s)
+{
+	if (log_c10d_tag(g, start, at, &s->group, &s->local_rank) && is_default_group(g, s->group))
+		s->rank = s->local_rank;
+}
+
 /* Who speaks: the rank of the job where that is sure, that of the group, the group. */
 static struct saying speaker(struct log *g, struct log_line *l, const char *at,
 			     enum saying_kind kind)
@@ -121,7 +127,7 @@ static struct log_timeout *timeout_slot(struct log *g, int64_t rank, int64_t loc
 		if (!o->row)
 			return g->n_timeouts < LOG_TIMEOUTS_MAX / 2 ? o : NULL;
 		if (o->rank == rank && o->local_rank == local_rank && o->seq == seq &&
-		    (signature == NO_ID || o->signature == signature))
+		    (signature == NO_ID || o->signature == NO_ID || o->signature == signature))
 			return o;
 	}
 	return NULL;
@@ -141,6 +147,10 @@ static enum log_took say_timeout(struct log *g, struct log_line *l, struct sayin
 		row = &g->t->sayings.v[o->row - 1];
 		row->count++;
 		row->last_line = l->number;
+		if (o->signature == NO_ID) { /* the first said no more than that it timed out */
+			o->signature = row->signature = s->signature;
+			row->timeout_ms = s->timeout_ms;
+		}
 		if (row->ran_ms < 0)
 			row->ran_ms = s->ran_ms;
 		g->again.saying = o->row - 1;
@@ -182,6 +192,18 @@ static bool timeout_in_group(struct log *g, const struct saying *status, int64_t
 	return true;
 }
 
+/* "Timeout at NCCL work: 6075, ..", where the line that says of which operation is not there. */
+static void say_timeout_of(struct log *g, struct log_line *l, const struct saying *status,
+			   int64_t seq)
+{
+	struct saying t = *status;
+
+	t.kind = SAY_TIMEOUT;
+	t.seq = seq;
+	t.value = -1;
+	say_timeout(g, l, &t);
+}
+
 /* A count of elements; -1 for what C++ prints where it does not know. */
 static int64_t elements_at(struct scan *s)
 {
@@ -217,6 +239,12 @@ static void work_field(struct log *g, struct scan *s, struct work *w)
 
 	if (scan_eat(s, "SeqNum=") || scan_eat(s, "SequenceNumber=")) {
 		scan_int(s, &w->seq);
+	} else if (scan_eat(s, "TensorShape=")) {
+		name = s->p;
+		while (s->p < s->end && *s->p != ']')
+			s->p++;
+		s->p += s->p < s->end;
+		w->signature.in_sizes = testimony_name(g->t, name, (size_t)(s->p - name));
 	} else if (scan_eat(s, "NumelIn=")) {
 		w->signature.in_elements = elements_at(s);
 	} else if (scan_eat(s, "NumelOut=")) {
@@ -267,6 +295,7 @@ static enum log_took on_work(struct log *g, struct log_line *l, const char *at,
 {
 	struct scan s = scan_of(at + strlen(a->word), l->end);
 	struct work w = work_of(g, &s);
+	enum log_took took;
 	struct saying t;
 
 	scan_blanks(&s);
@@ -286,7 +315,8 @@ static enum log_took on_work(struct log *g, struct log_line *l, const char *at,
 	t.seq = sane_seq(w.seq);
 	t.signature = testimony_signature(g->t, &w.signature);
 	t.timeout_ms = w.timeout_ms;
-	return say_timeout(g, l, &t);
+	took = say_timeout(g, l, &t);
+	return log_joins_lines(s.p, l->end) ? LOG_GO_ON : took;
 }
 
 /* --- counters and dumps --- */
@@ -323,6 +353,8 @@ static enum log_took on_enqueued(struct log *g, struct log_line *l, const char *
 		scan_int(&from, &seq);
 	if (kind == SAY_STATUS)
 		settled = timeout_in_group(g, &t, sane_seq(seq));
+	if (!settled && sane_seq(seq) >= 0 && text_has(l->text, at, "imeout at NCCL work"))
+		say_timeout_of(g, l, &t, seq);
 	log_say(g, l, &t);
 	return settled ? LOG_SAID : LOG_TOOK;
 }
@@ -617,9 +649,11 @@ const struct log_anchor log_c10d_anchors[] = {
 	{ "observed flight recorder dump signal", on_words, SAY_DUMP_SIGNAL, NULL, 0 },
 	{ "detected a collective timeout from another rank", on_words, SAY_DUMP_SIGNAL, NULL, 0 },
 	{ "received a global timeout from another rank", on_words, SAY_DUMP_SIGNAL, NULL, 0 },
+	{ "due to a collective timeout from this local rank", on_words, SAY_DUMP_LOCAL, NULL, 0 },
 	{ "first pg on this rank to signal dumping", on_words, SAY_DUMP_LOCAL, NULL, 0 },
 	{ "heartbeat monitor timed out", on_words, SAY_HEARTBEAT, NULL, 0 },
 	{ "watchdog got stuck for", on_words, SAY_HEARTBEAT, NULL, 0 },
+	{ "due to processgroupnccl watchdog hang", on_words, SAY_HEARTBEAT, NULL, 0 },
 	{ "did not get subsequent heartbeat", on_words, SAY_HEARTBEAT, NULL, 0 },
 	{ "could not acquire gil", on_words, SAY_HEARTBEAT, "GIL", 0 },
 	{ "is setting up nccl communicator", on_setup, 0, NULL, 0 },

@@ -58,7 +58,17 @@ static const struct {
 static bool is_launchers(struct scan type)
 {
 	return type_is(type, "ChildFailedError") || type_is(type, "CalledProcessError") ||
-	       type_is(type, "ProcessRaisedException") || type_is(type, "ProcessExitedException");
+	       type_is(type, "ProcessRaisedException") || type_is(type, "ProcessExitedException") ||
+	       type_is(type, "Failures");
+}
+
+/* "UserWarning", "Warning": what only warns ends nothing. */
+static bool is_warning(struct scan type)
+{
+	static const char word[] = "Warning";
+	size_t n = sizeof(word) - 1;
+
+	return scan_left(&type) >= n && !memcmp(type.end - n, word, n);
 }
 
 /* "Process 123 got signal: 15" */
@@ -83,6 +93,7 @@ static bool is_told_elsewhere(const char *p, const char *end)
 		"sendBytes failed",
 		"Failed to recv, got 0 bytes",
 		"last enqueued work",
+		"Detected mismatch between collectives",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
@@ -96,7 +107,8 @@ static bool exception_of(struct log *g, const char *p, const char *end, struct s
 {
 	struct scan type = type_of(p, end);
 
-	if (type.p == type.end || is_launchers(type) || is_told_elsewhere(type.end, end))
+	if (type.p == type.end || is_launchers(type) || is_told_elsewhere(type.end, end) ||
+	    is_warning(type))
 		return false;
 	*s = saying_of(SAY_EXCEPTION);
 	s->what = testimony_name(g->t, type.p, scan_left(&type));
@@ -106,6 +118,9 @@ static bool exception_of(struct log *g, const char *p, const char *end, struct s
 			s->value = types[i].value;
 			if (types[i].what)
 				s->what = log_name(g, types[i].what);
+			if (g->worker_failed && type_is(type, "RendezvousClosedError"))
+				s->kind =
+				    SAY_STORE_LOST; /* by who failed, or by the others' launchers */
 			if (s->kind == SAY_STOPPED)
 				signal_of(scan_of(type.end, end), s);
 			return true;
@@ -329,6 +344,30 @@ void log_crash_done(struct log *g)
 			traceback_close(g, &g->tracebacks[i]);
 }
 
+/* As behind a traceback, of which this is all that is there. */
+static bool wait_below(struct log *g, const struct log_line *l, struct saying *s, const char *text)
+{
+	for (unsigned i = 0; i < LOG_TRACEBACKS_MAX; i++) {
+		struct log_traceback *tb = &g->tracebacks[i];
+
+		if (tb->state != TB_FREE)
+			continue;
+		log_fill(g, l, s);
+		*tb = (struct log_traceback){
+			.rank = l->rank,
+			.local_rank = l->local_rank,
+			.pid = l->pid,
+			.host_hash = host_hash(l),
+			.state = TB_AFTER,
+			.say = *s,
+		};
+		traceback_text(tb, text, l->end);
+		g->open++;
+		return true;
+	}
+	return false;
+}
+
 /* An exception's line whose traceback is not there, or not followed. */
 static enum log_took on_exception(struct log *g, struct log_line *l, const char *at,
 				  const struct log_anchor *a)
@@ -343,6 +382,8 @@ static enum log_took on_exception(struct log *g, struct log_line *l, const char 
 	if (p > at || type_of(p, l->end).end < at || !exception_of(g, p, l->end, &s))
 		return LOG_PLAIN;
 	g->exception_line = l->number;
+	if (text_has(p, l->end, "NCCL error in") && wait_below(g, l, &s, p))
+		return LOG_TOOK; /* the lines below tell which */
 	s.text = log_text(g, p, l->end);
 	log_say(g, l, &s);
 	return LOG_PLAIN;
@@ -383,6 +424,8 @@ static enum log_took on_what(struct log *g, struct log_line *l, const char *at,
 	if (s.kind == SAY_FATAL && text_has(p, l->end, "enforce fail") &&
 	    !text_has(p, l->end, "op.preamble.length"))
 		s.what = log_name(g, "gloo enforce");
+	if (l->rank < 0)
+		log_c10d_speaker(g, p, l->end, &s);
 	log_say(g, l, &s);
 	return LOG_TOOK;
 }
@@ -399,7 +442,7 @@ static enum log_took on_watchdog_end(struct log *g, struct log_line *l, const ch
 	if (!log_classify(g, p, l->end, &s))
 		s.what = log_name(g, "watchdog");
 	log_prefix_before(g, l, at);
-	log_c10d_tag(g, l->text, at, &s.group, &s.local_rank);
+	log_c10d_speaker(g, l->text, at, &s);
 	log_say(g, l, &s);
 	return LOG_TOOK;
 }
@@ -424,8 +467,25 @@ static enum log_took on_meaning(struct log *g, struct log_line *l, const char *a
 		return LOG_GO_ON;
 	if (!log_classify(g, at, l->end, &s))
 		return LOG_PLAIN;
+	if (text_has(l->text, at, "%|")) /* behind a bar that did not end its line */
+		s.text = log_text(g, at, l->end);
 	log_say(g, l, &s);
 	return LOG_SAID;
+}
+
+/* ".. block: [134,0,0], thread: [0,0,0] Assertion `srcIndex < srcSelectDimSize` failed." */
+static enum log_took on_device_assert(struct log *g, struct log_line *l, const char *at,
+				      const struct log_anchor *a)
+{
+	struct saying s = saying_of(SAY_EXCEPTION);
+
+	(void)a;
+	if (!text_has(at, l->end, "thread: [") || !text_has(at, l->end, "Assertion "))
+		return LOG_PLAIN;
+	s.what = log_name(g, "device-side assert");
+	s.text = log_text(g, at, l->end);
+	log_say(g, l, &s);
+	return LOG_TOOK;
 }
 
 /* --- torchelastic --- */
@@ -458,7 +518,7 @@ static enum log_took on_sending(struct log *g, struct log_line *l, const char *a
 		return LOG_PLAIN;
 	t.value = signal_named(s.p, l->end);
 	log_say(g, l, &t);
-	return LOG_SAID;
+	return log_joins_lines(s.p, l->end) ? LOG_GO_ON : LOG_SAID;
 }
 
 /* "Unable to shutdown process 14689 via Signals.SIGTERM, forcefully exiting via Signals.SIGKILL" */
@@ -491,6 +551,8 @@ static enum log_took on_failed(struct log *g, struct log_line *l, const char *at
 		scan_int(&s, &t.local_rank);
 	if (scan_to(&s, "pid: "))
 		scan_int(&s, &t.pid);
+	t.text = log_text(g, at, l->end);
+	g->worker_failed |= t.value != 0;
 	log_say(g, l, &t);
 	return LOG_SAID;
 }
@@ -507,6 +569,30 @@ static enum log_took on_summary(struct log *g, struct log_line *l, const char *a
 	return LOG_TOOK;
 }
 
+/* The same lines, joined into one by what gathered the log: "rank      : 2 (local_rank: 2)
+   exitcode  : -6 (pid: 1133)". */
+static enum log_took on_joined_summary(struct log *g, struct log_line *l, const char *at,
+				       const struct log_anchor *a)
+{
+	struct scan s = scan_of(l->text, at);
+	struct saying t = saying_of(SAY_EXIT);
+	struct scan code = scan_of(at + strlen(a->word), l->end);
+
+	if (!scan_to(&s, "rank      :"))
+		return LOG_GO_ON;
+	scan_blanks(&s);
+	scan_blanks(&code);
+	if (!scan_int(&s, &t.rank) || !scan_int(&code, &t.value))
+		return LOG_GO_ON;
+	if (scan_to(&s, "local_rank: "))
+		scan_int(&s, &t.local_rank);
+	if (scan_to(&code, "pid: "))
+		scan_int(&code, &t.pid);
+	t.text = log_text(g, at, l->end);
+	log_say(g, l, &t);
+	return LOG_SAID;
+}
+
 /* "  time      : 2026-09-07_13:02:58" and the lines below it. */
 static enum log_took on_summary_line(struct log *g, struct log_line *l, const char *at,
 				     const struct log_anchor *a)
@@ -515,7 +601,7 @@ static enum log_took on_summary_line(struct log *g, struct log_line *l, const ch
 	struct saying t;
 
 	if (!g->elastic.inside)
-		return LOG_GO_ON;
+		return a->value == 'e' ? on_joined_summary(g, l, at, a) : LOG_GO_ON;
 	scan_blanks(&s);
 	switch (a->value) {
 	case 't':
@@ -578,6 +664,7 @@ const struct log_anchor log_crash_anchors[] = {
 	{ "keyboardinterrupt", on_exception, 0, NULL, 0 },
 	{ "rendezvoustimeouterror", on_exception, 0, NULL, 0 },
 	{ "rendezvousconnectionerror", on_exception, 0, NULL, 0 },
+	{ "rendezvousclosederror", on_exception, 0, NULL, 0 },
 	{ "signalexception", on_exception, 0, NULL, 0 },
 	{ "terminate called", on_terminate, 0, NULL, 0 },
 	{ "what():", on_what, 0, NULL, 0 },
@@ -589,6 +676,7 @@ const struct log_anchor log_crash_anchors[] = {
 	{ "rayactorerror", on_exception, 0, NULL, 0 },
 	{ "segmentation fault", on_words, SAY_FATAL, "segmentation fault", 11 },
 	{ "bus error", on_words, SAY_FATAL, "bus error", 7 },
+	{ "block: [", on_device_assert, 0, NULL, 0 },
 	{ "cuda error:", on_meaning, 0, NULL, 0 },
 	{ "hip error:", on_meaning, 0, NULL, 0 },
 	{ "memory access fault by gpu", on_meaning, 0, NULL, 0 },

@@ -99,9 +99,10 @@ static enum log_took on_cancelled(struct log *g, struct log_line *l, const char 
 	struct scan head = scan_of(l->text, at), s = scan_of(at + strlen(a->word), l->end);
 	struct saying t = saying_of(SAY_CANCELLED);
 
-	if (!scan_to(&head, "***") || !scan_to(&head, " ON "))
+	if (!scan_to(&head, "*** ") || (!scan_at(&head, "STEP ") && !scan_at(&head, "JOB ")))
 		return LOG_GO_ON;
-	t.host = host_at(g, &head);
+	if (scan_to(&head, " ON "))
+		t.host = host_at(g, &head);
 	scan_blanks(&s);
 	log_stamp(g, &s, &t.time_ns);
 	if (text_has(s.p, l->end, "TIME LIMIT")) {
@@ -120,6 +121,21 @@ static enum log_took on_cancelled(struct log *g, struct log_line *l, const char 
 	}
 	log_say(g, l, &t);
 	return LOG_TOOK;
+}
+
+/* "slurmstepd: error: Job 7 exceeded memory limit (105782124 > 104857600), being killed" */
+static enum log_took on_memory_limit(struct log *g, struct log_line *l, const char *at,
+				     const struct log_anchor *a)
+{
+	struct saying t = saying_of(SAY_OUT_OF_MEMORY);
+
+	(void)a;
+	if (!text_has(at, l->end, "being killed"))
+		return LOG_PLAIN;
+	t.value = 1;
+	t.what = log_name(g, "host memory");
+	log_say(g, l, &t);
+	return LOG_SAID;
 }
 
 /* --- the kernel --- */
@@ -142,6 +158,21 @@ static enum log_took on_xid(struct log *g, struct log_line *l, const char *at,
 	}
 	snprintf(what, sizeof(what), "Xid %" PRId64, t.value);
 	t.what = log_name(g, what);
+	log_say(g, l, &t);
+	return LOG_SAID;
+}
+
+/* "amdgpu 0000:06:00.0: amdgpu:  for process python3 pid 1325 thread python3 pid 1325", below a
+   page fault */
+static enum log_took on_amd_fault(struct log *g, struct log_line *l, const char *at,
+				  const struct log_anchor *a)
+{
+	struct saying t = saying_of(SAY_GPU_ERROR);
+	struct scan s = scan_of(at + strlen(a->word), l->end);
+
+	if (!text_has(l->start, at, "amdgpu") || !scan_to(&s, " pid ") || !scan_int(&s, &t.pid))
+		return LOG_PLAIN;
+	t.what = log_name(g, "memory access fault");
 	log_say(g, l, &t);
 	return LOG_SAID;
 }
@@ -193,7 +224,9 @@ static enum log_took on_notify(struct log *g, struct log_line *l, const char *at
 	}
 	t.pid = waits.pid;
 	log_say(g, l, &waits);
-	if (scan_to(&s, "[") && scan_int(&s, &t.peer))
+	/* in a group's own numbers it is no rank of the job, nor is what stands for none */
+	if (!text_has(s.p, l->end, "group_name_") && scan_to(&s, "[") && scan_int(&s, &t.peer) &&
+	    t.peer < INT32_MAX)
 		log_say(g, l, &t);
 	return LOG_SAID;
 }
@@ -298,10 +331,15 @@ const struct log_anchor log_host_anchors[] = {
 	{ "srun: error: ", on_srun, 0, NULL, 0 },
 	{ "srun: terminating", on_terminating, 0, NULL, 0 },
 	{ "cancelled at", on_cancelled, 0, NULL, 0 },
+	{ "cancelled due to ", on_cancelled, 0, NULL, 0 },
+	{ "exceeded memory limit (", on_memory_limit, 0, NULL, 0 },
 	{ "oom_kill event", log_on_words, SAY_OUT_OF_MEMORY, "host memory", 1 },
 	{ "oom-kill event", log_on_words, SAY_OUT_OF_MEMORY, "host memory", 1 },
 	{ "nvrm: xid", on_xid, 0, NULL, 0 },
+	{ "for process ", on_amd_fault, 0, NULL, 0 },
 	{ "fallen off the bus", on_off_bus, 0, NULL, 0 },
+	{ "reason=[task timeout]", log_on_words, SAY_TIMEOUT, NULL, -1 },
+	{ "reason=[stream sync timeout]", log_on_words, SAY_TIMEOUT, NULL, -1 },
 	{ "rankid:", on_ascend, 0, NULL, 0 },
 	{ "not received the notify record from remote rank", on_notify, 0, NULL, 0 },
 	{ "getting socket times out", log_on_words, SAY_RENDEZVOUS, NULL, -1 },

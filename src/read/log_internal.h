@@ -107,6 +107,8 @@ bool scan_double(struct scan *s, double *ret);	    /* 1,234.5e-6, nan, inf */
 size_t scan_ranks(struct scan *s, int64_t *ret, size_t max);
 bool text_has(const char *p, const char *end, const char *word);     /* as written */
 bool text_has_any(const char *p, const char *end, const char *word); /* in any case */
+/* A copy of a terminal may have its lines joined, each filled with blanks up to its width. */
+bool log_joins_lines(const char *p, const char *end);
 
 /* --- a line --- */
 
@@ -199,6 +201,7 @@ struct log {
 	} desync;
 	struct log_timeout *timeouts; /* by hash, LOG_TIMEOUTS_MAX slots once used */
 	uint32_t n_timeouts;
+	struct log_missing *stall; /* NULL: none */
 	/* crash */
 	struct log_traceback tracebacks[LOG_TRACEBACKS_MAX];
 	unsigned open;		 /* of tracebacks */
@@ -213,8 +216,14 @@ struct log {
 		int64_t rank, pid;
 		uint32_t host;
 		bool inside;
-	} mpich;	      /* whose end is being told */
+	} mpich; /* whose end is being told */
+	struct log_actor {
+		uint64_t line; /* where it begins; 0: none */
+		int64_t pid;
+		uint32_t host;
+	} actor;	      /* Ray's, that died */
 	uint32_t thrown;      /* type in "terminate called after throwing .." */
+	bool worker_failed;   /* the launcher said that a process of its own did */
 	bool step_terminated; /* srun said that it ends the step */
 	/* train */
 	uint8_t keys[26]; /* the first of the words beside a step, by letter, + 1; 0: none */
@@ -267,7 +276,7 @@ struct log_anchor {
 };
 extern const struct log_anchor log_c10d_anchors[], log_nccl_anchors[], log_crash_anchors[],
     log_host_anchors[], log_train_anchors[], log_save_anchors[], log_inner_anchors[],
-    log_launch_anchors[];
+    log_launch_anchors[], log_stall_anchors[];
 
 /* --- log_prefix.c --- */
 
@@ -331,9 +340,19 @@ void log_c10d_done(struct log *g);
 bool log_c10d_tag(struct log *g, const char *start, const char *at, uint32_t *group,
 		  int64_t *local_rank);
 
+/* The same as who speaks in s: the number in the default group is that in the job. */
+void log_c10d_speaker(struct log *g, const char *start, const char *at, struct saying *s);
+
 /* --- log_nccl.c --- */
 
 void log_nccl_done(struct log *g);
+
+/* --- log_stall.c --- */
+
+/* Is a line of a stall's table waited for, and is this one? */
+bool log_stall_waits(const struct log *g);
+bool log_stall_continues(struct log *g, const struct log_line *l);
+void log_stall_done(struct log *g);
 
 /* --- log_crash.c --- */
 

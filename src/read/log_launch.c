@@ -8,6 +8,8 @@
 
 #include "read/log_internal.h"
 
+#define ACTOR_LINES 10u /* of what tells of one */
+
 /*
  * "rank 5 (pid 27279) exited with signal 9", "process rank 3 with PID 12345 on node x exited on
  * signal 9", "exits with return code = -9", "Process 12 exited with code 1"
@@ -177,6 +179,7 @@ static enum log_took on_worker(struct log *g, struct log_line *l, const char *at
 	struct scan s = scan_of(at + strlen(a->word), l->end), head = scan_of(l->text, at), ip;
 	struct saying t = saying_of(SAY_EXIT);
 
+	t.value = EXIT_UNSEEN;
 	if (!scan_int(&s, &t.pid))
 		return LOG_PLAIN;
 	if (scan_to(&head, "IP address: ")) {
@@ -186,6 +189,44 @@ static enum log_took on_worker(struct log *g, struct log_line *l, const char *at
 	}
 	log_say(g, l, &t);
 	return LOG_SAID;
+}
+
+/* Of Ray's actor that died, line by line: "	pid: 6944", "	ip: 10.1.2.3" */
+static enum log_took on_actor(struct log *g, struct log_line *l, const char *at,
+			      const struct log_anchor *a)
+{
+	struct scan s = scan_of(at + strlen(a->word), l->end);
+
+	if (a->value == 'a') {
+		g->actor = (struct log_actor){ .line = l->number, .pid = -1, .host = NO_ID };
+		return LOG_TOOK;
+	}
+	if (!g->actor.line || l->number > g->actor.line + ACTOR_LINES)
+		return LOG_PLAIN;
+	scan_blanks(&s);
+	if (a->value == 'p')
+		scan_int(&s, &g->actor.pid);
+	else
+		g->actor.host = log_text(g, s.p, s.end);
+	return LOG_GO_ON;
+}
+
+/* "The actor is dead because its worker process has died. Worker exit type: .." */
+static enum log_took on_actor_died(struct log *g, struct log_line *l, const char *at,
+				   const struct log_anchor *a)
+{
+	struct saying t = saying_of(SAY_EXIT);
+
+	(void)a;
+	t.value = EXIT_UNSEEN;
+	t.text = log_text(g, at, l->end);
+	if (g->actor.line && l->number <= g->actor.line + ACTOR_LINES) {
+		t.pid = g->actor.pid;
+		t.host = g->actor.host;
+	}
+	g->actor.line = 0;
+	log_say(g, l, &t);
+	return LOG_TOOK;
 }
 
 /* "slurm_script: line 28:  8156 Killed    python3 main.py", as a shell says it; or only "Killed" */
@@ -215,6 +256,10 @@ const struct log_anchor log_launch_anchors[] = {
 	{ "terminated", on_shell, 0, NULL, -15 },
 	{ "aborted", on_shell, 0, NULL, -6 },
 	{ "worker pid: ", on_worker, 0, NULL, 0 },
+	{ "actor_id: ", on_actor, 0, NULL, 'a' },
+	{ "pid: ", on_actor, 0, NULL, 'p' },
+	{ "ip: ", on_actor, 0, NULL, 'i' },
+	{ "actor is dead because its worker process has died", on_actor_died, 0, NULL, 0 },
 	{ "death signal", on_death_signal, SAY_STOPPED, NULL, 0 },
 	{ "exited with ", on_exited, 0, NULL, 0 },
 	{ "exited on signal", on_exited, 0, NULL, 0 },

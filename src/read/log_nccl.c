@@ -41,6 +41,13 @@ static const char *const settings[] = {
 	"insufficient driver version",
 	"NCCL_SOCKET_IFNAME",
 	"NVLS/multicast is not supported",
+	"Invalid rank requested",
+};
+
+/* What CUDA says of itself while a process ends, or of what NCCL only asked for. */
+static const char *const harmless[] = {
+	"driver shutting down", "context is destroyed",	   "already enabled",
+	"not supported",	"operation not permitted", "peer mapping",
 };
 
 static bool any_of(const char *p, const char *end, const char *const *words, size_t n)
@@ -111,6 +118,12 @@ static void two_ranks(const char *p, const char *end, struct saying *t)
 		scan_int(&s, &t->peer);
 }
 
+/* "Cuda failure 'invalid argument'", "Cuda failure 1 'invalid argument'" */
+static bool is_cuda_failure(const char *p, const char *end)
+{
+	return text_has(p, end, "Cuda failure ") && !any_of(p, end, harmless, ARRAY_SIZE(harmless));
+}
+
 /* Everything behind "NCCL WARN". */
 static enum log_took on_warn(struct log *g, struct log_line *l, const char *at,
 			     const struct log_anchor *a)
@@ -129,8 +142,12 @@ static enum log_took on_warn(struct log *g, struct log_line *l, const char *at,
 	} else {
 		log_classify(g, p, l->end, &t);
 	}
-	if (t.kind == SAY_WARNING)
+	if (t.kind == SAY_WARNING && is_cuda_failure(p, l->end)) {
+		t.kind = SAY_FATAL;
+		t.what = log_name(g, "CUDA failure in NCCL");
+	} else if (t.kind == SAY_WARNING) {
 		t.what = log_name(g, "NCCL");
+	}
 	t.text = log_text(g, p, l->end);
 	t.gpu = l->gpu;
 	log_say(g, l, &t);

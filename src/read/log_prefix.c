@@ -308,10 +308,30 @@ static void eat_separators(struct log_line *l, struct scan *s)
 	scan_eat(s, ">> ");
 }
 
+/* "10.0.0.6: ", of pdsh */
+static bool eat_address(struct log_line *l, struct scan *s)
+{
+	struct scan q = *s;
+	int64_t v;
+
+	for (unsigned i = 0; i < 4; i++)
+		if (!scan_digits(&q, &v) || v > 255 || (i < 3 && !scan_eat(&q, ".")))
+			return false;
+	if (!scan_at(&q, ": "))
+		return false;
+	l->host = (struct scan){ s->p, q.p };
+	q.p++;
+	*s = q;
+	return true;
+}
+
 static bool eat_number(struct log *g, struct log_line *l, struct scan *s)
 {
 	struct scan q = *s, task;
 	int64_t v, ns;
+
+	if (eat_address(l, s))
+		return true;
 
 	if (plain_stamp(g, &q, &ns)) {
 		l->time_ns = ns;
@@ -497,10 +517,23 @@ static bool eat_module(struct log_line *l, struct scan *s)
 	return true;
 }
 
+/* "Fri Nov 20 12:31:45 2026[1,0]<stdout>:", of mpirun --timestamp-output */
+static bool eat_mpi_stamp(struct log *g, struct log_line *l, struct scan *s)
+{
+	struct scan q = *s;
+	int64_t ns;
+
+	if (!plain_stamp(g, &q, &ns) || !scan_at(&q, "[") || !bracket_mpi(l, &q))
+		return false;
+	l->time_ns = ns;
+	*s = q;
+	return true;
+}
+
 static bool eat_word(struct log *g, struct log_line *l, struct scan *s)
 {
 	return eat_glog(g, l, s) || eat_rank(g, l, s) || eat_level(l, s) || eat_syslog(g, l, s) ||
-	       eat_nccl(l, s) || eat_host(l, s) || eat_module(l, s);
+	       eat_mpi_stamp(g, l, s) || eat_nccl(l, s) || eat_host(l, s) || eat_module(l, s);
 }
 
 static void prefixes(struct log *g, struct log_line *l, const char *from)

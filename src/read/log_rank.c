@@ -65,6 +65,7 @@ void log_rank_of_file(struct log *g, const char *path)
 		if (t->progress.v[i].rank >= 0 && t->progress.v[i].rank != rank)
 			rank = -1;
 	t->rank = rank;
+	t->worker = rank >= 0 && !sure && own < 0 && survey_rank_of_name(path) == rank;
 	if (rank < 0)
 		return;
 	if (name.host && own < 0)

@@ -181,6 +181,9 @@ static enum log_took hello(struct log *g, struct log_line *l, int64_t rank, int6
 	t.value = world;
 	if (scan_to(&s, "cuda:"))
 		scan_int(&s, &t.gpu);
+	s = scan_of(l->text, l->end);
+	if (scan_to_any(&s, "local_rank="))
+		scan_digits(&s, &t.local_rank);
 	log_say(g, l, &t);
 	return LOG_SAID;
 }
@@ -224,7 +227,8 @@ static enum log_took on_rank(struct log *g, struct log_line *l, const char *at,
 	return hello(g, l, rank, world);
 }
 
-/* "RANK=11 LOCAL_RANK=3 WORLD_SIZE=16": the environment of torchrun, as programs print it. */
+/* "RANK=11 LOCAL_RANK=3 WORLD_SIZE=16": the environment of torchrun, as programs print it;
+   "rank=11" only with its place beside it, since other things have ranks too. */
 static enum log_took on_env_rank(struct log *g, struct log_line *l, const char *at,
 				 const struct log_anchor *a)
 {
@@ -232,9 +236,12 @@ static enum log_took on_env_rank(struct log *g, struct log_line *l, const char *
 	int64_t rank, world = -1;
 
 	(void)a;
-	if (!scan_eat(&s, "RANK=") || (at > l->start && at[-1] == '_') || !scan_digits(&s, &rank))
+	if ((at > l->start && at[-1] == '_') ||
+	    (!scan_eat(&s, "RANK=") &&
+	     !(scan_eat_any(&s, "rank=") && text_has_any(s.p, l->end, "local_rank="))) ||
+	    !scan_digits(&s, &rank))
 		return LOG_PLAIN;
-	if (scan_to(&s, "WORLD_SIZE="))
+	if (scan_to_any(&s, "world_size="))
 		scan_int(&s, &world);
 	return hello(g, l, rank, world);
 }

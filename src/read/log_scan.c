@@ -62,6 +62,13 @@ bool text_has_any(const char *p, const char *end, const char *word)
 	return find_any(p, end, word);
 }
 
+bool log_joins_lines(const char *p, const char *end)
+{
+	static const char blanks[] = "                "; /* 16 */
+
+	return text_has(p, end, blanks);
+}
+
 bool scan_int(struct scan *s, int64_t *ret)
 {
 	bool minus = s->p < s->end && *s->p == '-';

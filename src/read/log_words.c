@@ -36,8 +36,9 @@ static void words_add(struct log_words *w, const struct log_anchor *anchors)
 struct log_words *log_words_new(void)
 {
 	static const struct log_anchor *const lists[] = {
-		log_inner_anchors, log_save_anchors,   log_train_anchors, log_host_anchors,
-		log_crash_anchors, log_launch_anchors, log_nccl_anchors,  log_c10d_anchors,
+		log_inner_anchors, log_save_anchors,  log_train_anchors,
+		log_host_anchors,  log_crash_anchors, log_launch_anchors,
+		log_nccl_anchors,  log_c10d_anchors,  log_stall_anchors,
 	};
 	struct log_words *w = xcalloc(1, sizeof(*w));
 

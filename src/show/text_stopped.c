@@ -100,7 +100,9 @@ static void add_culprits(struct line *l, const struct text *t, const struct find
 
 static void line_who(const struct text *t, const struct finding *f, enum page_style style)
 {
-	bool victims = f->victims && *f->victims, hang = f->kind == KIND_HANG;
+	bool hang = f->kind == KIND_HANG;
+	/* of those who went down with a process of no known rank it may be one */
+	bool victims = f->victims && *f->victims && (hang || f->culprits.n || !f->hosts.n);
 	bool many = victims && strpbrk(f->victims, ",-") && strncmp(f->victims, "unknown", 7);
 	const char *ranks = many ? "ranks " : victims && *f->victims == 'u' ? "" : "rank ";
 	struct line l = { 0 };
@@ -120,7 +122,10 @@ static void line_who(const struct text *t, const struct finding *f, enum page_st
 	if (victims && hang)
 		line_add(&l, f->culprits.n + f->hosts.n || many ? " wait" : " waits");
 	else if (victims)
-		line_add(&l, " went down with %s", f->culprits.n > 1 ? "them" : "it");
+		line_add(&l, " went down%s",
+			 !f->culprits.n	     ? ""
+			 : f->culprits.n > 1 ? " with them"
+					     : " with it");
 	line_name(&l, hang ? " in " : ", in ", f->where_collective, OP_COLUMNS);
 	if (f->windows.n && f->windows.v[0].first_step >= 0)
 		line_add(&l, ", at step %" PRId64, f->windows.v[0].first_step);
