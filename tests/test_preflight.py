@@ -540,6 +540,20 @@ class Preflight(unittest.TestCase):
         self.alone('--skip', 'storage', TMPDIR=str(scratch))
         self.assertEqual(list(scratch.iterdir()), [])
 
+    def test_the_brief_report_leaves_out_what_is_well(self):
+        counts = self.put('counts.csv', 'rank,blocks\n0,800\n1,790\n')
+        argv = ['--only', 'blocks', '--blocks', counts, '--strict', 'blocks=warn', '--limit', 'shm-mib=1']
+
+        def ask(*more):
+            p = self.command([*argv, *more], self.env())
+            return p.communicate(timeout=60)[0]
+        whole = ask('--json')
+        self.assertEqual([c['state'] for c in json.loads(ask('--json', '--brief'))['checks']],
+                         [c['state'] for c in json.loads(whole)['checks'] if c['state'] != 'ok'])
+        self.assertEqual(ask('--json', '--report', self.dir / 'r'), ask('--brief') + f'the whole report: {self.dir}/r\n')
+        self.assertEqual((self.dir / 'r').read_text(), whole)
+        self.assertIn('No space left', self.command([*argv, '--report', '/dev/full'], self.env()).communicate(timeout=60)[1])
+
 
 if __name__ == '__main__':
     NVML = pathlib.Path(sys.argv.pop(1)).resolve() if sys.argv[1:] and '.so' in sys.argv[1] else None
