@@ -248,6 +248,11 @@ class Preflight(unittest.TestCase):
             low, high = ('0.0001', '0.0003') if kind == 'json' else ('1e-4', '3e-4')
             self.assertIn(f'train.{kind}: optim.lr: {low} on n0 and n1, {high} on n2', c['measured'])
             self.assertNotIn('eps', c['measured'])
+            for i in range(3):  # as Windows' editors save it
+                text = (self.dir / f'c{i}/train.{kind}').read_text()
+                (self.dir / f'c{i}/train.{kind}').write_bytes(text.encode('utf-16' if i else 'utf-8-sig'))
+            v = self.nodes(3, '--only', 'agreement', '--config', f'train.{kind}', cwd=lambda i: self.dir / f'c{i}', status=1)
+            self.assertIn(f'train.{kind}: optim.lr: {low} on n0 and n1, {high} on n2', self.check(v, 'agreement.config', 'refuse')['measured'])
 
     def tree(self, name, **files):
         folder = self.dir / name
