@@ -181,7 +181,23 @@ class Preflight(unittest.TestCase):
 
     def test_counts_of_another_world_size_are_refused(self):
         v = self.alone('--only', 'blocks', '--blocks', self.counts([8] * 16), '--world-size', 8, status=1)
-        self.assertIn('16 ranks', self.check(v, 'blocks.ranks', 'refuse')['measured'])
+        self.assertIn('up to rank 15, and the job has 8 ranks', self.check(v, 'blocks.ranks', 'refuse')['measured'])
+
+    def test_counts_of_another_world_size_are_refused_by_many_nodes(self):
+        """However the counts come, and though each node takes its own ranks' only."""
+        for n, said in (4, '4 of 8 ranks have no count, rank 4 first'), (9, 'up to rank 8, and the job has 8 ranks'), (16, 'up to rank 15'):
+            shards = self.dir / f's{n}'
+            for r in range(n):
+                self.put(f's{n}/rank{r}.jsonl', '{}\n' * 8)
+            for given in self.counts([8] * n), self.put('c.json', json.dumps({'world_size': n, 'blocks': [8] * n})), shards:
+                v = self.nodes(2, '--only', 'blocks', '--ranks', 4, '--blocks', given, status=1)
+                self.assertIn(said, self.check(v, 'blocks.ranks', 'refuse')['measured'])
+        ok = self.nodes(2, '--only', 'blocks', '--ranks', 8, '--blocks', shards, status=0)
+        self.assertEqual(self.check(ok, 'blocks.balance', 'ok')['blocks']['ranks'], 16)
+        # numbered from 1
+        given = self.put('one.csv', 'rank,blocks\n' + ''.join(f'{r},8\n' for r in range(1, 9)))
+        v = self.nodes(2, '--only', 'blocks', '--ranks', 4, '--blocks', given, status=1)
+        self.assertRegex(self.check(v, 'blocks.ranks', 'refuse')['measured'], 'up to rank 8.*rank 0 first')
 
     def test_each_node_counts_its_own_ranks(self):
         for i, blocks in enumerate(([80, 80], [80, 96])):

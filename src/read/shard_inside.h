@@ -165,6 +165,7 @@ struct shard_entries {
 	VEC(struct shard_entry) v; /* in the order of the given paths, then of names */
 	uint64_t bytes;
 	size_t strangers; /* files in folders that are no data */
+	size_t others;	  /* of other nodes' ranks, not looked at */
 };
 /* All files below paths, their kinds looked up; what is not data is left out already. */
 int shard_walk(const char *const *paths, size_t n, const struct block_options *o,
