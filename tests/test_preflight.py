@@ -14,6 +14,8 @@ import tempfile
 import time
 import unittest
 
+import hung_folder
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LOCKSTEP = os.path.abspath(os.environ.get('LOCKSTEP', ROOT / 'build/lockstep'))
 KEPT = {k: v for k, v in os.environ.items()
@@ -523,6 +525,31 @@ class Preflight(unittest.TestCase):
             self.put(f'per/rank{r}.txt', f'{80 + r}\n')
         v = self.alone('--only', 'blocks', '--blocks', *sorted((self.dir / 'per').iterdir()), status=1)
         self.assertEqual(self.check(v, 'blocks.balance', 'refuse')['ranks'], [0, 3])
+
+    def test_no_trial_stays_where_the_storage_hangs(self):
+        """The probe is killed in the middle of writing, and its file system knows no files without a name."""
+        if not hung_folder.may_mount():
+            self.skipTest('no FUSE')
+        (self.dir / 'ckpt').mkdir()
+        for call in 'write', 'fsync', 'read':
+            with hung_folder.HungFolder(self.dir / 'ckpt') as f:
+                f.hang(call)
+                v = self.alone('--only', 'storage', '--probe-seconds', 1, '--checkpoints', f.path, status=1)
+                self.assertIn('no answer', self.check(v, 'storage.probe', 'refuse')['measured'])
+            self.assertEqual(os.listdir(self.dir / 'ckpt'), [], call)
+
+    def test_trials_of_those_that_were_killed_are_removed(self):
+        bytes_ = bytes((i * 2654435761 >> 13) & 255 for i in range(1000))
+        ckpt = self.dir / 'ckpt'
+        ckpt.mkdir()
+        kept = {'.lockstep-preflight-young1': bytes_, '.lockstep-preflight-other1': b'mine', '.lockstep-preflight-longer1': b'',
+                'step.pt': b''}
+        for name, text in {**kept, '.lockstep-preflight-a1B2c3': bytes_, '.lockstep-preflight-empty1': b''}.items():
+            (ckpt / name).write_bytes(text)
+            if 'young' not in name:
+                os.utime(ckpt / name, (1, 1))
+        self.alone('--only', 'storage', '--checkpoints', ckpt, '--checkpoint-size', '1K', status=0)
+        self.assertEqual(sorted(os.listdir(ckpt)), sorted(kept))
 
     def test_nothing_is_left_when_it_is_ended(self):
         self.put('bin/nvidia-smi', '#!/bin/sh\nsleep 1000\n', 0o755)
