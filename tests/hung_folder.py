@@ -3,7 +3,7 @@
 FUSE, spoken with the kernel directly. Who waits for it sleeps in the kernel, and no signal ends that, KILL neither.
 
     with HungFolder(there) as f:        # f.path shows what lies in `there`
-        f.hang()                        # f.hang('fsync') only that call
+        f.hang()                        # f.hang('fsync') only that call, f.hang('/a.log') only what is asked of that file
         f.answer()                      # all that waits is answered
 
 Needs /dev/fuse and the right to mount: root, or a namespace of its own (f is None if neither can be)."""
@@ -103,12 +103,17 @@ class Server:
         v = os.statvfs(self.nodes[1])
         return struct.pack('<5Q4I24x', v.f_blocks, v.f_bfree, v.f_bavail, v.f_files, v.f_ffree, v.f_bsize, 255, v.f_frsize, 0)
 
+    def named(self, opcode, node, raw):
+        if opcode == 1:
+            return '/' + raw[40:].rstrip(b'\0').decode()
+        return '/' + os.path.basename(self.nodes.get(node, ''))
+
     def serve(self, raw):
         _, opcode, unique, node = struct.unpack('<IIQQ', raw[:24])
         name = NAMES.get(opcode, str(opcode))
         if opcode in NO_ANSWER:
             return
-        if self.hung is not None and name != 'init' and (not self.hung or name in self.hung):
+        if self.hung is not None and name != 'init' and (not self.hung or self.hung & {name, self.named(opcode, node, raw)}):
             self.held.append(raw)
             return
         try:
