@@ -385,6 +385,14 @@ class Logs(Case):
                 said = [x for x in said if x['matter'] != 'checkpoint-overdue' or x['t'] > t]
                 self.assertEqual([x['matter'] for x in said if x['raised']], ['completed'], (words, said))
 
+    def test_the_last_step_of_one_rank_is_not_the_jobs(self):
+        for first, label, want in (('', '[rank3]: ', 'suspect'), ('[rank0]: rank 0 of world_size=16\n', '[rank0]: ', 'suspect'),
+                                   ('', '[rank0]: ', 'completed'), ('', '', 'completed')):
+            lines = [{'t': 0, 'source': 'log', 'text': first + f'{label}step 0/60 loss 1.0\n'}]
+            lines += [{'t': i * 5, 'source': 'log', 'text': f'{label}step {i}/60 loss 1.0\n'} for i in range(1, 61)]
+            said = self.replay(lines + [{'t': 3900}], sources=('--log', 'log'))
+            self.assertEqual([x['matter'] for x in said if x['raised']], [want], (first, label))
+
     def test_what_is_no_file_is_not_replaced_by_metrics(self):
         self.write(''.join(f'step {i}/1000 loss 1.0\n' for i in range(100)))
         pipe = self.dir / 'pipe'

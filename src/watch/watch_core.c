@@ -284,6 +284,7 @@ static void saw_steps(struct watch *w, const struct watch_seen *s)
 	bool paused;
 
 	w->sources.v[s->source].tells_steps = true;
+	watch_knows_ranks(w, s->rank + 1);
 	if (!r || (s->value == r->step && !s->again))
 		return;
 	/* ranks may have totals of their own: the job's is the most of them */
@@ -464,6 +465,11 @@ static void saw_silence(struct watch *w, const struct watch_seen *s)
 	src->asked_ms = s->at_ms;
 	src->absent = s->value == ENOENT;
 	text_copy(src->why, sizeof(src->why), s->text && *s->text ? s->text : "no answer");
+}
+
+void watch_knows_ranks(struct watch *w, int64_t n)
+{
+	w->ranks_known = MAX(w->ranks_known, n);
 }
 
 void watch_saw(struct watch *w, const struct watch_seen *s)

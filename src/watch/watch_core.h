@@ -200,7 +200,8 @@ struct watch {
 	enum watch_phase phase;
 	int64_t phase_ms, progress_ms; /* -1: never */
 	int64_t step, total;
-	bool beyond;		      /* it went on behind the total: that is no end */
+	bool beyond;	     /* it went on behind the total: that is no end */
+	int64_t ranks_known; /* the job has so many at least, whether or not they are seen */
 	uint64_t attempt, steps_seen; /* lines of steps in this attempt */
 	VEC(struct watch_rank) ranks;
 	size_t rank_next;
@@ -242,6 +243,8 @@ void watch_init(struct watch *w, const struct watch_limits *limits, int64_t now_
 void watch_done(struct watch *w);
 uint32_t watch_add_source(struct watch *w, const char *name);
 void watch_saw(struct watch *w, const struct watch_seen *s);
+/* The job has n ranks at least; a world that is said, or a rank that is named. */
+void watch_knows_ranks(struct watch *w, int64_t n);
 void watch_saw_gpu(struct watch *w, const struct watch_gpu_seen *s);
 
 struct watch_matter_now {

@@ -36,6 +36,7 @@ static const struct field watch_fields[] = {
 	W(step, OF_NUMBER),
 	W(total, OF_NUMBER),
 	W(beyond, OF_BOOL),
+	W(ranks_known, OF_NUMBER),
 	W(attempt, OF_UINT),
 	W(steps_seen, OF_UINT),
 	W(line, OF_RING),
