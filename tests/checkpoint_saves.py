@@ -2,9 +2,20 @@
 """Saves as frameworks make them, file after file in their order: what a crash in the middle of one leaves. Each gives
 [(path, bytes)], from the first write to the last; a rename is ((from, to), None)."""
 import json
+import os
 
 import checkpoint_made as made
 from checkpoint_made import Tensor, noise
+
+
+def write(folder, item, cut=None):
+    name, data = item
+    if data is not None:
+        made.write(f'{folder}/{name}', data[:cut])
+    elif name[1]:
+        os.rename(f'{folder}/{name[0]}', f'{folder}/{name[1]}')
+    else:
+        os.unlink(f'{folder}/{name[0]}')
 
 
 def torch(*names, step=0, **more):

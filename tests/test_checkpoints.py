@@ -246,15 +246,6 @@ class Checkpoints(unittest.TestCase):
         made.write(f'{self.dir}/step_3.pt', made.torch_zip(made.state(3)))
         self.assertEqual(self.only()['step'], 3)
 
-    def save(self, folder, item, cut=None):
-        name, data = item
-        if data is not None:
-            made.write(f'{folder}/{name}', data[:cut])
-        elif name[1]:
-            os.rename(folder / name[0], folder / name[1])
-        else:
-            os.unlink(folder / name[0])
-
     def test_a_crash_anywhere_in_a_save_leaves_the_one_before(self):
         """Of each framework's order of writing: the new one is good when it is whole and not before, and the old one stays so."""
         for layout in saves.LAYOUTS:
@@ -266,9 +257,9 @@ class Checkpoints(unittest.TestCase):
                 for cut in cuts:
                     folder = self.dir / 'x'
                     for item in [*before, *new[:k]]:
-                        self.save(folder, item)
+                        saves.write(folder, item)
                     if cut is not None:
-                        self.save(folder, new[k], cut)
+                        saves.write(folder, new[k], cut)
                     rows, _ = look(folder)
                     good = next((r['step'] for r in rows if r['state'] == 'good'), None)
                     whole = k == len(new) or (marker and cut == 0) or \

@@ -298,6 +298,27 @@ static void the_last_step_of_the_only_rank_that_is_seen_is_no_end(void **state)
 	}
 }
 
+static void a_save_that_stands_is_said_until_one_ends(void **state)
+{
+	struct watch w = begun();
+	struct watch_seen s = watch_seen_of(SIGHT_SAVE_STANDS, 0, 100000);
+	struct watch_judgement j;
+
+	(void)state;
+	for (int64_t k = 1; k <= 200; k++)
+		made(&w, -1, k, -1, k * 10000);
+	s.text = "checkpoint-200: no trainer_state.json";
+	watch_saw(&w, &s);
+	assert_false(judged(&w, 100000 + 9 * MINUTE).matters[MATTER_OVERDUE].raised);
+	j = judged(&w, 100000 + 11 * MINUTE);
+	assert_true(j.matters[MATTER_OVERDUE].raised);
+	assert_non_null(
+	    strstr(j.matters[MATTER_OVERDUE].summary, "checkpoint-200: no trainer_state"));
+	seen(&w, SIGHT_SAVE_END, 100000 + 12 * MINUTE);
+	assert_false(judged(&w, 100000 + 12 * MINUTE).matters[MATTER_OVERDUE].raised);
+	watch_done(&w);
+}
+
 static void a_total_that_is_passed_is_no_end(void **state)
 {
 	struct watch w = begun();
@@ -550,6 +571,7 @@ int main(void)
 		cmocka_unit_test(the_last_step_of_all_is_an_end_and_no_hang),
 		cmocka_unit_test(the_last_step_of_one_rank_is_no_end),
 		cmocka_unit_test(the_last_step_of_the_only_rank_that_is_seen_is_no_end),
+		cmocka_unit_test(a_save_that_stands_is_said_until_one_ends),
 		cmocka_unit_test(a_total_that_is_passed_is_no_end),
 		cmocka_unit_test(who_does_not_go_after_the_last_step_is_a_suspicion_first),
 		cmocka_unit_test(a_limit_that_was_given_is_kept),

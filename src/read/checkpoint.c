@@ -191,8 +191,8 @@ static char *own_words(const struct checkpoint *c, const char *text)
 	return xstrdup(text);
 }
 
-/* NeMo's mark beside one that is being written: "model-unfinished", of model.ckpt or model.nemo. */
-static bool is_marked_unfinished(const char *path)
+/* "model-unfinished" beside model.ckpt or model.nemo, as long as it is written. */
+bool checkpoint_unfinished(const char *path)
 {
 	static const char *const ends[] = { "", ".ckpt", ".nemo" };
 	size_t len = strlen(path);
@@ -216,7 +216,7 @@ static enum checkpoint_state check_any(struct checkpoint_look *l, const struct c
 
 	if (name_temporary(name))
 		return torn(l, "a temporary name: its save did not end");
-	if (is_marked_unfinished(c->path))
+	if (checkpoint_unfinished(c->path))
 		return torn(l, "marked as -unfinished: its save did not end");
 	if (folder)
 		return checkpoint_folder(l, c->path, c->kind);

@@ -291,9 +291,7 @@ static enum checkpoint_state walk(struct walk *w, const char *folder, unsigned d
 
 /* --- rules of the kinds --- */
 
-/* The step that a marker beside the folder names; -1: none there, -2: there, but it names none.
- *ret_ns: when it was written. */
-static int64_t marker_step(const char *folder, const char *marker, int64_t *ret_ns)
+int64_t checkpoint_marker(const char *folder, const char *marker, int64_t *ret_ns)
 {
 	struct stat st;
 	_cleanup_free_ char *path = NULL;
@@ -320,7 +318,7 @@ static enum checkpoint_state marked(struct walk *w, const char *marker, bool nee
 {
 	const char *slash = strrchr(w->root, '/');
 	int64_t own = name_step(slash ? slash + 1 : w->root), at_ns = INT64_MIN;
-	int64_t said = marker_step(w->root, marker, &at_ns);
+	int64_t said = checkpoint_marker(w->root, marker, &at_ns);
 
 	if (said == -1)
 		return needed ? torn(w->l, "no %s: the save did not end", marker) : CHECKPOINT_GOOD;

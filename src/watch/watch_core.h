@@ -65,10 +65,12 @@ struct watch_limits watch_limits_usual(void);
 /* --- what is seen --- */
 
 enum watch_sight {
-	SIGHT_STEPS,	  /* rank, step, .. : lines of progress, one or many */
-	SIGHT_SAVE_BEGIN, /* value: its step */
-	SIGHT_SAVE_END,	  /* value: its step; span_ms if said */
-	SIGHT_SAVED,	  /* a checkpoint appeared in the folder; text: its name */
+	SIGHT_STEPS,	   /* rank, step, .. : lines of progress, one or many */
+	SIGHT_SAVE_BEGIN,  /* value: its step */
+	SIGHT_SAVE_END,	   /* value: its step; span_ms if said */
+	SIGHT_SAVE_STANDS, /* it has not ended, and nothing changed since at_ms; text: what it lacks
+			    */
+	SIGHT_SAVED,	   /* a checkpoint appeared in the folder; text: its name */
 	SIGHT_EVALUATION,
 	SIGHT_PREPARES, /* compiles, builds an index, loads: long before a step is late */
 	SIGHT_RESTART,
@@ -213,6 +215,8 @@ struct watch {
 	int64_t slow_since_ms, starved_since_ms, throttled_since_ms;
 	/* saves */
 	int64_t save_begun_ms, saved_ms;
+	int64_t stands_ms;	 /* a save that has not ended does nothing since; -1 */
+	char stands[WATCH_TEXT]; /* which one, and what it lacks */
 	struct watch_ring save_period;
 	char saved_name[128];
 	/* ends */

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "read/checkpoint.h"
+
 static int64_t mtime_ns(const struct stat *st)
 {
 	return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
@@ -67,6 +69,11 @@ int folder_look(const char *path, int64_t after_ns, void (*alive)(void), struct 
 	fd = ret->newest[0] ? open(newest, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW) : -1;
 	if (fd >= 0)
 		walk(fd, ret->newest, 1, after_ns, alive, &inside);
+	if (ret->newest[0]) {
+		_cleanup_free_ char *lacks = checkpoint_lacks_end(path, ret->newest);
+
+		snprintf(ret->lacks, sizeof(ret->lacks), "%s", lacks ? lacks : "");
+	}
 	ret->newest_ns = MAX(ret->newest_ns, inside.newest_ns);
 	ret->bytes += inside.bytes;
 	ret->newer += inside.newer;
@@ -85,6 +92,16 @@ static int64_t at_of(const struct sources *s, int64_t ns)
 	return MIN(ns / 1000000 - s->wall_offset_ms, s->now_ms);
 }
 
+/* "model" or "model-unfinished" and "model.ckpt" are of one. */
+static bool same_save(const char *a, const char *b)
+{
+	size_t n = 0;
+
+	while (a[n] && a[n] == b[n])
+		n++;
+	return (!a[n] || a[n] == '-' || a[n] == '.') && (!b[n] || b[n] == '-' || b[n] == '.');
+}
+
 int folder_take_saves(struct sources *s, struct source *v, const struct folder_look *now)
 {
 	struct source_folder *was = &v->folder;
@@ -93,25 +110,44 @@ int folder_take_saves(struct sources *s, struct source *v, const struct folder_l
 
 	changed = was->known && (now->newest_ns != was->newest_ns || now->entries != was->entries ||
 				 (uint64_t)now->bytes != was->bytes);
-	if (!was->known && now->newest_ns >= 0) { /* what lies there says when it saved last */
+	if (!was->known && now->lacks[0]) {
+		was->busy = true; /* torn long ago, or under way */
+	} else if (!was->known &&
+		   now->newest_ns >= 0) { /* what lies there says when it saved last */
 		seen = watch_seen_of(SIGHT_SAVED, v->row, at_of(s, now->newest_ns));
 		seen.text = now->newest;
 		seen.history = true;
 		watch_saw(s->w, &seen);
 		was->settled_ns = now->newest_ns;
 	}
+	/* one that stood still goes on, or another one is begun */
+	if (changed && was->stands && now->lacks[0] && !same_save(was->newest, now->newest))
+		was->busy = was->stands = false;
 	if (changed && !was->busy && now->newest_ns > was->newest_ns) {
 		seen = watch_seen_of(SIGHT_SAVE_BEGIN, v->row, at_of(s, now->newest_ns));
 		watch_saw(s->w, &seen);
 		was->busy = true;
-	} else if (!changed && was->busy) {
+	} else if (!changed && was->busy && now->lacks[0] && was->known) {
+		was->stands = true;
+		if (was->settled_ns != now->newest_ns) { /* it was begun while we watched */
+			_cleanup_free_ char *text =
+			    xasprintf("%.100s: %s", now->newest, now->lacks);
+
+			seen = watch_seen_of(SIGHT_SAVE_STANDS, v->row, at_of(s, now->newest_ns));
+			seen.text = text;
+			watch_saw(s->w, &seen);
+		}
+	} else if (!changed && was->busy && !now->lacks[0]) {
 		seen = watch_seen_of(SIGHT_SAVE_END, v->row, at_of(s, now->newest_ns));
 		watch_saw(s->w, &seen);
-		was->busy = false;
+		was->busy = was->stands = false;
 		was->settled_ns = now->newest_ns;
 	}
+	if (!was->known)
+		was->settled_ns = now->newest_ns;
 	was->known = true;
 	was->newest_ns = now->newest_ns;
+	snprintf(was->newest, sizeof(was->newest), "%s", now->newest);
 	was->entries = now->entries;
 	was->bytes = (uint64_t)now->bytes;
 	return now->cut;

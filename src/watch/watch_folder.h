@@ -12,6 +12,7 @@ struct folder_look {
 	int64_t newest_ns, bytes;
 	char newest[128]; /* the entry of the folder itself */
 	uint64_t newer;	  /* than some time */
+	char lacks[96];	  /* what tells that the newest has not ended; "" */
 	bool cut;	  /* there was more */
 };
 /* 0, with detail if it was cut; or a negative errno with detail. alive: called for each entry. */
@@ -21,7 +22,7 @@ int folder_look(const char *path, int64_t after_ns, void (*alive)(void), struct 
 int64_t folder_after(const struct source *v);
 
 /* What a look means; 1: it was cut. A save begins when something in the folder changes, and ends
-   when it changes no more. */
+   when it changes no more and lacks nothing that is written at a save's end. */
 int folder_take_saves(struct sources *s, struct source *v, const struct folder_look *now);
 /* result: of the look. */
 int folder_take_dumps(struct sources *s, struct source *v, int result,

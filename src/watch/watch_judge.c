@@ -522,8 +522,14 @@ static void look_at_saves(struct look *l)
 {
 	const struct watch *w = l->w;
 	int64_t period = w->limits.save_every_ms, limit, since;
+	bool stands =
+	    w->stands_ms >= 0 &&
+	    l->now - w->stands_ms >= MAX(FIRST_SAVE_MS, MARGIN * watch_ring_most(&w->save));
 	char a[32], b[32];
 
+	if (stands) /* whether or not it is over: a last save that is torn is worth a word */
+		say(l, MATTER_OVERDUE, "a save stands for %s and has not ended, %s",
+		    watch_span(l->now - w->stands_ms, a), w->stands);
 	if (l->finished >= 0) /* none will come */
 		return;
 	if (!period && w->save_period.n >= 2)
@@ -534,8 +540,10 @@ static void look_at_saves(struct look *l)
 					: 2 * period + watch_ring_most(&w->save);
 	since = l->now - (w->saved_ms >= 0 ? w->saved_ms : w->began_ms);
 	if (since > limit)
-		say(l, MATTER_OVERDUE, "no checkpoint for %s; one is due every %s",
-		    watch_span(since, a), watch_span(period, b));
+		say(l, MATTER_OVERDUE, "no checkpoint for %s; one is due every %s%s%s",
+		    watch_span(since, a), watch_span(period, b),
+		    w->stands_ms >= 0 ? "; the last save has not ended, " : "",
+		    w->stands_ms >= 0 ? w->stands : "");
 }
 
 static void look_at_loss(struct look *l)

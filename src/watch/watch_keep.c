@@ -54,6 +54,8 @@ static const struct field watch_fields[] = {
 	W(throttled_since_ms, OF_TIME),
 	W(save_begun_ms, OF_TIME),
 	W(saved_ms, OF_TIME),
+	W(stands_ms, OF_TIME),
+	W(stands, OF_TEXT),
 	W(save_period, OF_RING),
 	W(saved_name, OF_TEXT),
 	W(done_ms, OF_TIME),

@@ -39,8 +39,8 @@ struct source_file {
 	uint32_t row;
 	int64_t before_ms;
 };
-struct source_folder { /* what lay in it */
-	bool known, busy;
+struct source_folder {		  /* what lay in it */
+	bool known, busy, stands; /* it lacks its end, and stands still */
 	int64_t newest_ns, settled_ns;
 	uint64_t entries, bytes;
 	char newest[128];
