@@ -69,10 +69,21 @@ def main():
         argv += ['--state-command', 'echo RUNNING', '--checkpoints', base / 'ckpt', '--dumps', base / 'fr']
         p = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
 
-        def used():     # of the watcher, and of the commands that it has run
-            fields = pathlib.Path(f'/proc/{p.pid}/stat').read_text().rpartition(')')[2].split()
-            ticks = [int(x) / os.sysconf('SC_CLK_TCK') for x in fields[11:15]]
-            return ticks[0] + ticks[1], ticks[2] + ticks[3]
+        def ticks(pid):
+            fields = pathlib.Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()
+            return [int(x) / os.sysconf('SC_CLK_TCK') for x in fields[11:15]]
+
+        def helpers():      # that look at files: forks of it, which no command is
+            pids = pathlib.Path(f'/proc/{p.pid}/task/{p.pid}/children').read_text().split()
+            return [pid for pid in pids if os.readlink(f'/proc/{pid}/exe') == os.readlink(f'/proc/{p.pid}/exe')]
+
+        def used():     # of the watcher and its helpers, and of the commands that it has run
+            own = ticks(p.pid)
+            return own[0] + own[1] + sum(sum(ticks(pid)[:2]) for pid in helpers()), own[2] + own[3]
+
+        def alone(pid):     # KiB that it shares with nobody, the watcher least of all
+            lines = pathlib.Path(f'/proc/{pid}/smaps_rollup').read_text().splitlines()
+            return sum(int(x.split()[1]) for x in lines if x.startswith('Private_'))
 
         while not (base / 'metrics').exists():
             time.sleep(0.1)
@@ -87,6 +98,7 @@ def main():
         cpu, commands = ((b - a) / looks for a, b in zip(first, used()))
         page = (base / 'metrics').read_text()
         memory = [x for x in pathlib.Path(f'/proc/{p.pid}/status').read_text().splitlines() if x.startswith('VmHWM')][0]
+        n_helpers, beside = len(helpers()), sum(map(alone, helpers())) / 1024
         p.terminate()
         p.wait()
         server.shutdown()
@@ -95,8 +107,8 @@ def main():
     share = cpu / INTERVAL * 100
     print(f'watch-cpu {share:.4f} % of a core, 64 sources at 30 s ({cpu * 1e3:.2f} ms a look, {silent} silent); '
           f'its commands, sh and cat, {commands / INTERVAL * 100:.4f} %')
-    print(f'watch-memory {mib:.1f} MiB, 64 sources')
-    if '--check' in sys.argv and (share >= 0.1 or mib >= 16 or silent):
+    print(f'watch-memory {mib:.1f} MiB, 64 sources; {n_helpers} helper{"s" * (n_helpers != 1)} beside it, {beside:.1f} MiB')
+    if '--check' in sys.argv and (share >= 0.1 or mib + beside >= 16 or silent):
         return 1
     return 0
 

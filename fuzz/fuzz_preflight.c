@@ -60,7 +60,7 @@ static void judge(const char *text, size_t len)
 	fuzz_check(preflight_status(verdict) >= 0 && preflight_status(verdict) <= 2);
 	out = NULL;
 	f = open_memstream(&out, &size);
-	preflight_print(f, verdict);
+	preflight_print(f, verdict, size % 2);
 	fclose(f);
 	check_columns(out);
 	free(out);

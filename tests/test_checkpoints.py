@@ -10,6 +10,7 @@ import tempfile
 import unittest
 
 import checkpoint_made as made
+import checkpoint_saves as saves
 
 PROGRAM = sys.argv.pop(1)
 
@@ -244,6 +245,37 @@ class Checkpoints(unittest.TestCase):
             open(self.dir / f'shard-{i}.txt', 'w').close()
         made.write(f'{self.dir}/step_3.pt', made.torch_zip(made.state(3)))
         self.assertEqual(self.only()['step'], 3)
+
+    def test_a_crash_anywhere_in_a_save_leaves_the_one_before(self):
+        """Of each framework's order of writing: the new one is good when it is whole and not before, and the old one stays so."""
+        for layout in saves.LAYOUTS:
+            before, new = layout(100), layout(200)
+            for k in range(len(new) + 1):
+                data = new[k][1] if k < len(new) else None
+                marker = data is not None and k == len(new) - 1 and len(data) < 32
+                cuts = {None} if data is None else {None, 0} if marker else {None, 0, len(data) // 2}
+                for cut in cuts:
+                    folder = self.dir / 'x'
+                    for item in [*before, *new[:k]]:
+                        saves.write(folder, item)
+                    if cut is not None:
+                        saves.write(folder, new[k], cut)
+                    rows, _ = look(folder)
+                    good = next((r['step'] for r in rows if r['state'] == 'good'), None)
+                    whole = k == len(new) or (marker and cut == 0) or \
+                        k >= len(new) - saves.SPARE.get(layout, 0) and (cut is None or layout is saves.lightning)
+                    self.assertEqual(good, 200 if whole else 100, (layout.__name__, k, cut, new[k:k + 1], rows))
+                    shutil.rmtree(folder)
+
+    def test_a_marker_that_was_cut_off_speaks_for_what_is_older(self):
+        made.deepspeed(self.dir, 10)
+        made.write(f'{self.dir}/latest', '')
+        made.deepspeed(self.dir, 20, latest=False)
+        os.utime(self.dir / 'latest', (1, 1))
+        self.assertEqual([r['state'] for r in look(self.dir)[0]], ['torn', 'torn'])
+        for file in (self.dir / 'global_step10').iterdir():
+            os.utime(file, (1, 1))
+        self.assertEqual([(r['step'], r['state']) for r in look(self.dir)[0]], [(20, 'torn'), (10, 'good')])
 
     def test_loops_of_links_end(self):
         made.trainer(f'{self.dir}/checkpoint-5', 5)

@@ -32,6 +32,13 @@ def jsonl(n, **more):
     return ''.join(json.dumps({'text': f'record {i}', **{k: v(i) for k, v in more.items()}}) + '\n' for i in range(n))
 
 
+MARKED = {'utf-8': b'\xef\xbb\xbf', 'utf-16-le': b'\xff\xfe', 'utf-16-be': b'\xfe\xff', 'utf-32-le': b'\xff\xfe\0\0'}
+
+
+def marked(text, form):
+    return MARKED[form] + text.encode(form)
+
+
 class Even(unittest.TestCase):
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()
@@ -167,6 +174,29 @@ class Even(unittest.TestCase):
         for name, text in texts.items():
             with self.subTest(name):
                 self.assertEqual(self.blocks(self.put(name, text), status=1), want)
+        # as Excel and PowerShell save them
+        for name, text in texts.items():
+            for form in MARKED:
+                with self.subTest(name, form=form):
+                    self.assertEqual(self.blocks(self.put(name, marked(text.lstrip('\ufeff'), form)), status=1), want)
+
+    def test_text_of_any_form_is_counted(self):
+        for form in MARKED:
+            for pack in lambda b: b, gzip.compress:
+                for r in 0, 1, 2:
+                    text = ''.join(json.dumps({'text': 'ä€😀', 'n': [1] * 10}, ensure_ascii=False) + '\r\n' for _ in range(500 + r))
+                    self.put(f's/rank{r}.jsonl', pack(marked(text, form)))
+                doc = self.even('-s', 10, '--length-field', 'n', self.dir / 's', status=1)
+                self.assertEqual([(r['records'], r['blocks']) for r in doc['ranks']], [(500 + r, 500 + r) for r in range(3)], form)
+                self.assertEqual(self.blocks(self.dir / 's', status=1), [500, 501, 502])
+        # without a mark it is not guessed at, but said
+        said = self.refused(self.put('counts.csv', 'rank,blocks\n0,5\n1,5\n'.encode('utf-16-be')))
+        self.assertIn('UTF-16BE', said)
+        self.assertIn('iconv -f UTF-16BE', said)
+        self.assertIn('a binary file', self.refused(self.put('ids.bin', struct.pack('<100H', *range(100)))))
+        # cut in the middle of a letter, or of a pair
+        for form, text in ('utf-16-le', 'rank,blocks\n0,5\n1,55'), ('utf-16-be', 'rank,blocks\n0,5\n1,5😀'):
+            self.assertIn('is no whole number', self.refused(self.put('cut.csv', marked(text, form)[:-1 if form[-2] == 'l' else -2])))
 
     def test_one_file_a_rank(self):
         for form in ('{n}\n', '{{"blocks": {n}}}', '{{"rank": {r}, "blocks": {n}}}', 'rank,blocks\n{r},{n}\n'):
@@ -319,6 +349,12 @@ class Even(unittest.TestCase):
         self.assertTrue(any('last line is cut off' in r for r in self.even(self.dir / 't')['remarks']))
 
     def test_a_json_array_of_records(self):
+        for sep in ',', ',\n', ', ', '\n,\n':
+            for end in ']', '\n]', ' ]\n':
+                self.put('s/rank0.json', '[' + sep.join([json.dumps({'text': ']} x', 'n': [1, {}]})] * 7) + end)
+                doc = self.even(self.put('s/rank1.json', '[\n' + sep.join(['{"text": "a"}'] * 7) + end).parent, status=0)
+                self.assertEqual([r['blocks'] for r in doc['ranks']], [7, 7], (sep, end))
+                self.assertFalse([r for r in doc['remarks'] if 'damaged' in r], (sep, end))
         self.put('s/rank0.json', json.dumps([{'text': 'a', 'n': [1]}] * 7, indent=1))
         self.put('s/rank1.json', json.dumps([{'text': 'a'}] * 9))
         self.assertEqual(self.blocks(self.dir / 's', status=1), [7, 9])

@@ -14,6 +14,8 @@ import tempfile
 import time
 import unittest
 
+import hung_folder
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LOCKSTEP = os.path.abspath(os.environ.get('LOCKSTEP', ROOT / 'build/lockstep'))
 KEPT = {k: v for k, v in os.environ.items()
@@ -181,7 +183,23 @@ class Preflight(unittest.TestCase):
 
     def test_counts_of_another_world_size_are_refused(self):
         v = self.alone('--only', 'blocks', '--blocks', self.counts([8] * 16), '--world-size', 8, status=1)
-        self.assertIn('16 ranks', self.check(v, 'blocks.ranks', 'refuse')['measured'])
+        self.assertIn('up to rank 15, and the job has 8 ranks', self.check(v, 'blocks.ranks', 'refuse')['measured'])
+
+    def test_counts_of_another_world_size_are_refused_by_many_nodes(self):
+        """However the counts come, and though each node takes its own ranks' only."""
+        for n, said in (4, '4 of 8 ranks have no count, rank 4 first'), (9, 'up to rank 8, and the job has 8 ranks'), (16, 'up to rank 15'):
+            shards = self.dir / f's{n}'
+            for r in range(n):
+                self.put(f's{n}/rank{r}.jsonl', '{}\n' * 8)
+            for given in self.counts([8] * n), self.put('c.json', json.dumps({'world_size': n, 'blocks': [8] * n})), shards:
+                v = self.nodes(2, '--only', 'blocks', '--ranks', 4, '--blocks', given, status=1)
+                self.assertIn(said, self.check(v, 'blocks.ranks', 'refuse')['measured'])
+        ok = self.nodes(2, '--only', 'blocks', '--ranks', 8, '--blocks', shards, status=0)
+        self.assertEqual(self.check(ok, 'blocks.balance', 'ok')['blocks']['ranks'], 16)
+        # numbered from 1
+        given = self.put('one.csv', 'rank,blocks\n' + ''.join(f'{r},8\n' for r in range(1, 9)))
+        v = self.nodes(2, '--only', 'blocks', '--ranks', 4, '--blocks', given, status=1)
+        self.assertRegex(self.check(v, 'blocks.ranks', 'refuse')['measured'], 'up to rank 8.*rank 0 first')
 
     def test_each_node_counts_its_own_ranks(self):
         for i, blocks in enumerate(([80, 80], [80, 96])):
@@ -248,6 +266,11 @@ class Preflight(unittest.TestCase):
             low, high = ('0.0001', '0.0003') if kind == 'json' else ('1e-4', '3e-4')
             self.assertIn(f'train.{kind}: optim.lr: {low} on n0 and n1, {high} on n2', c['measured'])
             self.assertNotIn('eps', c['measured'])
+            for i in range(3):  # as Windows' editors save it
+                text = (self.dir / f'c{i}/train.{kind}').read_text()
+                (self.dir / f'c{i}/train.{kind}').write_bytes(text.encode('utf-16' if i else 'utf-8-sig'))
+            v = self.nodes(3, '--only', 'agreement', '--config', f'train.{kind}', cwd=lambda i: self.dir / f'c{i}', status=1)
+            self.assertIn(f'train.{kind}: optim.lr: {low} on n0 and n1, {high} on n2', self.check(v, 'agreement.config', 'refuse')['measured'])
 
     def tree(self, name, **files):
         folder = self.dir / name
@@ -503,6 +526,31 @@ class Preflight(unittest.TestCase):
         v = self.alone('--only', 'blocks', '--blocks', *sorted((self.dir / 'per').iterdir()), status=1)
         self.assertEqual(self.check(v, 'blocks.balance', 'refuse')['ranks'], [0, 3])
 
+    def test_no_trial_stays_where_the_storage_hangs(self):
+        """The probe is killed in the middle of writing, and its file system knows no files without a name."""
+        if not hung_folder.may_mount():
+            self.skipTest('no FUSE')
+        (self.dir / 'ckpt').mkdir()
+        for call in 'write', 'fsync', 'read':
+            with hung_folder.HungFolder(self.dir / 'ckpt') as f:
+                f.hang(call)
+                v = self.alone('--only', 'storage', '--probe-seconds', 1, '--checkpoints', f.path, status=1)
+                self.assertIn('no answer', self.check(v, 'storage.probe', 'refuse')['measured'])
+            self.assertEqual(os.listdir(self.dir / 'ckpt'), [], call)
+
+    def test_trials_of_those_that_were_killed_are_removed(self):
+        bytes_ = bytes((i * 2654435761 >> 13) & 255 for i in range(1000))
+        ckpt = self.dir / 'ckpt'
+        ckpt.mkdir()
+        kept = {'.lockstep-preflight-young1': bytes_, '.lockstep-preflight-other1': b'mine', '.lockstep-preflight-longer1': b'',
+                'step.pt': b''}
+        for name, text in {**kept, '.lockstep-preflight-a1B2c3': bytes_, '.lockstep-preflight-empty1': b''}.items():
+            (ckpt / name).write_bytes(text)
+            if 'young' not in name:
+                os.utime(ckpt / name, (1, 1))
+        self.alone('--only', 'storage', '--checkpoints', ckpt, '--checkpoint-size', '1K', status=0)
+        self.assertEqual(sorted(os.listdir(ckpt)), sorted(kept))
+
     def test_nothing_is_left_when_it_is_ended(self):
         self.put('bin/nvidia-smi', '#!/bin/sh\nsleep 1000\n', 0o755)
         p = self.command(['--only', 'gpus'], self.env(TMPDIR=str(self.dir)))
@@ -539,6 +587,20 @@ class Preflight(unittest.TestCase):
         scratch.mkdir()
         self.alone('--skip', 'storage', TMPDIR=str(scratch))
         self.assertEqual(list(scratch.iterdir()), [])
+
+    def test_the_brief_report_leaves_out_what_is_well(self):
+        counts = self.put('counts.csv', 'rank,blocks\n0,800\n1,790\n')
+        argv = ['--only', 'blocks', '--blocks', counts, '--strict', 'blocks=warn', '--limit', 'shm-mib=1']
+
+        def ask(*more):
+            p = self.command([*argv, *more], self.env())
+            return p.communicate(timeout=60)[0]
+        whole = ask('--json')
+        self.assertEqual([c['state'] for c in json.loads(ask('--json', '--brief'))['checks']],
+                         [c['state'] for c in json.loads(whole)['checks'] if c['state'] != 'ok'])
+        self.assertEqual(ask('--json', '--report', self.dir / 'r'), ask('--brief') + f'the whole report: {self.dir}/r\n')
+        self.assertEqual((self.dir / 'r').read_text(), whole)
+        self.assertIn('No space left', self.command([*argv, '--report', '/dev/full'], self.env()).communicate(timeout=60)[1])
 
 
 if __name__ == '__main__':

@@ -229,10 +229,39 @@ class Run(unittest.TestCase):
         (self.dir / 'counts.csv').write_text('rank,blocks\n0,800\n1,800\n')
         r = subprocess.run(argv, capture_output=True, text=True, cwd=self.dir, env=self.env, timeout=60)
         self.assertEqual(r.returncode, 0)
-        self.assertIn('preflight: ready', r.stderr)
+        self.assertRegex(r.stderr, '(?m)^ready: ')
         self.assertNotRegex(r.stderr, '(?m)^ok ')
         self.assertIn('ready', (self.dir / 'out/preflight.txt').read_text())
         self.assertTrue((self.dir / 'begun').exists())
+
+    def gated(self, args, counts, *options):
+        (self.dir / 'counts.csv').write_text('rank,blocks\n' + counts)
+        argv = self.argv('--preflight-args', '--only blocks --blocks counts.csv --blocks-per-step 8 ' + args, *options,
+                         cmd=['touch', 'begun'])
+        return subprocess.run([a for a in argv if a != '--no-preflight'], capture_output=True, text=True, cwd=self.dir,
+                              env=self.env, timeout=60)
+
+    def test_the_verdict_is_shown_whatever_form_and_folder_the_report_has(self):
+        uneven, even = '0,800\n1,790\n', '0,800\n1,800\n'
+        for args, kept in ('--json', '{'), ('', 'refused: '):
+            r = self.gated(args, uneven)
+            self.assertEqual((r.returncode, r.stdout), (125, ''))
+            self.assertRegex(r.stderr, r'(?m)^refused: 1 of 1 check refuses')
+            self.assertRegex(r.stderr, r'(?m)^refuse +blocks.balance +rank 1 ends first')
+            self.assertTrue((self.dir / 'out/preflight.txt').read_text().startswith(kept))
+        # an earlier gate's report is not this one's
+        for args in '--only nonsense', '--report nowhere/x':
+            r = self.gated(args, even)
+            self.assertNotIn('blocks.balance', r.stderr)
+            self.assertFalse((self.dir / 'out/preflight.txt').exists(), args)
+        shutil.rmtree(self.dir / 'out')
+        # one that cannot be kept is said, and the verdict is shown all the same
+        (self.dir / 'out').mkdir()
+        (self.dir / 'out/preflight.txt').mkdir()
+        r = self.gated('', uneven)
+        self.assertRegex(r.stderr, r'out/preflight.txt: Is a directory')
+        self.assertRegex(r.stderr, r'(?m)^refuse +blocks.balance')
+        self.assertNotIn('the whole report', r.stderr)
 
     HANG = ('--hang-after', '1', '--look-after', '1', '--grace', '1')
 

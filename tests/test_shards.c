@@ -221,6 +221,43 @@ static void a_node_counts_its_ranks_only(void **state)
 	block_counts_done(&c);
 }
 
+/* The same, however the bytes come. */
+static void wide_text_is_the_same_in_any_pieces(void **state)
+{
+	/* a, U+E9, U+20AC, U+1F600, half a pair, b, the other half alone, NUL */
+	static const uint8_t little[] = "\xff\xfe"
+					"a\0\xe9\0\xac\x20\x3d\xd8\x00\xde\x3d\xd8"
+					"b\0\x00\xde\0\0\x3d\xd8";
+	static const char plain[] = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\xef\xbf\xbd"
+				    "b\xef\xbf\xbd\0\xef\xbf\xbd";
+	const size_t len = sizeof(little) - 1;
+	uint8_t big[sizeof(little)], out[256];
+
+	(void)state;
+	for (size_t i = 0; i < len; i++)
+		big[i ^ 1] = little[i];
+	for (unsigned form = 0; form < 2; form++)
+		for (size_t piece = 1; piece <= len; piece++) {
+			const uint8_t *from = form ? big : little;
+			struct wide_text w = wide_text_of(from, len);
+			size_t n = 0;
+
+			assert_string_equal(w.name, form ? "UTF-16BE" : "UTF-16LE");
+			for (size_t at = 0; at < len; at += piece)
+				n += wide_text_decode(&w, from + at, MIN(piece, len - at), out + n);
+			n += wide_text_decode(&w, NULL, 0, out + n);
+			assert_int_equal(n, sizeof(plain) - 1);
+			assert_memory_equal(out, plain, n);
+		}
+	assert_null(wide_text_of("\xef\xbb", 2).name);
+	assert_string_equal(wide_text_of("\xff\xfe\0\0", 4).name, "UTF-32LE");
+	assert_null(wide_text_guess("\1\0\2\0\3\0", 6));
+	assert_string_equal(wide_text_guess("1\0,\0"
+					    "2\0",
+					    6),
+			    "UTF-16LE");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -229,6 +266,7 @@ int main(void)
 		cmocka_unit_test(names_say_ranks_by_words_only),
 		cmocka_unit_test(columns_are_known_by_their_usual_names),
 		cmocka_unit_test(a_node_counts_its_ranks_only),
+		cmocka_unit_test(wide_text_is_the_same_in_any_pieces),
 	};
 
 	return cmocka_run_group_tests_name("shards", tests, make_folder, drop_folder);

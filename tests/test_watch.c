@@ -254,6 +254,71 @@ static void the_last_step_of_one_rank_is_no_end(void **state)
 	watch_done(&w);
 }
 
+/* Only one rank shows steps, with a total that may be its own: who knows what the others do? */
+static void the_last_step_of_the_only_rank_that_is_seen_is_no_end(void **state)
+{
+	static const struct {
+		int64_t rank, ranks_known, other_total;
+		enum watch_job_state job;
+		enum watch_state want;
+	} jobs[] = {
+		{ 3, 0, -1, JOB_UNKNOWN, WATCH_SUSPECT },   /* there is a rank 0 */
+		{ 0, 16, -1, JOB_UNKNOWN, WATCH_SUSPECT },  /* a world of 16 was said */
+		{ 0, 16, 110, JOB_UNKNOWN, WATCH_SUSPECT }, /* totals differ, and 14 show none */
+		{ 0, 16, 98, JOB_UNKNOWN, WATCH_COMPLETED },
+		{ 0, 2, 110, JOB_UNKNOWN, WATCH_COMPLETED }, /* those are all */
+		{ 0, 1, -1, JOB_UNKNOWN, WATCH_COMPLETED },
+		{ -1, 16, -1, JOB_UNKNOWN, WATCH_COMPLETED }, /* speaks for the job */
+		{ 3, 0, -1, JOB_RUNNING, WATCH_HUNG },
+		{ 3, 0, -1, JOB_GONE, WATCH_COMPLETED },
+		{ 3, 0, -1, JOB_DONE, WATCH_COMPLETED },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(jobs); i++) {
+		struct watch w = begun();
+		struct watch_seen s = watch_seen_of(SIGHT_JOB, 1, 1000000);
+		struct watch_judgement j;
+
+		watch_knows_ranks(&w, jobs[i].ranks_known);
+		for (int64_t k = 1; k <= 110; k++) {
+			if (k <= 98)
+				made(&w, jobs[i].rank, k, 98, k * 10000);
+			if (k <= jobs[i].other_total)
+				made(&w, 1, k, jobs[i].other_total, k * 10000 + 1);
+		}
+		s.value = jobs[i].job;
+		if (jobs[i].job != JOB_UNKNOWN)
+			watch_saw(&w, &s);
+		j = judged(&w, 1100000 + 11 * MINUTE);
+		assert_int_equal(j.state, jobs[i].want);
+		if (j.state == WATCH_SUSPECT)
+			assert_non_null(strstr(j.summary, "no source shows the other ranks"));
+		watch_done(&w);
+	}
+}
+
+static void a_save_that_stands_is_said_until_one_ends(void **state)
+{
+	struct watch w = begun();
+	struct watch_seen s = watch_seen_of(SIGHT_SAVE_STANDS, 0, 100000);
+	struct watch_judgement j;
+
+	(void)state;
+	for (int64_t k = 1; k <= 200; k++)
+		made(&w, -1, k, -1, k * 10000);
+	s.text = "checkpoint-200: no trainer_state.json";
+	watch_saw(&w, &s);
+	assert_false(judged(&w, 100000 + 9 * MINUTE).matters[MATTER_OVERDUE].raised);
+	j = judged(&w, 100000 + 11 * MINUTE);
+	assert_true(j.matters[MATTER_OVERDUE].raised);
+	assert_non_null(
+	    strstr(j.matters[MATTER_OVERDUE].summary, "checkpoint-200: no trainer_state"));
+	seen(&w, SIGHT_SAVE_END, 100000 + 12 * MINUTE);
+	assert_false(judged(&w, 100000 + 12 * MINUTE).matters[MATTER_OVERDUE].raised);
+	watch_done(&w);
+}
+
 static void a_total_that_is_passed_is_no_end(void **state)
 {
 	struct watch w = begun();
@@ -505,6 +570,8 @@ int main(void)
 		    a_source_that_is_not_there_yet_is_no_blindness_while_another_speaks),
 		cmocka_unit_test(the_last_step_of_all_is_an_end_and_no_hang),
 		cmocka_unit_test(the_last_step_of_one_rank_is_no_end),
+		cmocka_unit_test(the_last_step_of_the_only_rank_that_is_seen_is_no_end),
+		cmocka_unit_test(a_save_that_stands_is_said_until_one_ends),
 		cmocka_unit_test(a_total_that_is_passed_is_no_end),
 		cmocka_unit_test(who_does_not_go_after_the_last_step_is_a_suspicion_first),
 		cmocka_unit_test(a_limit_that_was_given_is_kept),

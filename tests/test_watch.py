@@ -19,6 +19,8 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / 'tests/gen'))
 import watch_streams as ws  # noqa: E402
+sys.path.insert(0, str(ROOT / 'tests'))
+import checkpoint_saves as saves  # noqa: E402
 
 LOCKSTEP = os.path.abspath(os.environ.get('LOCKSTEP', ROOT / 'build/lockstep'))
 SEED = int(os.environ.get('SEED', random.randrange(1 << 30)))
@@ -385,6 +387,14 @@ class Logs(Case):
                 said = [x for x in said if x['matter'] != 'checkpoint-overdue' or x['t'] > t]
                 self.assertEqual([x['matter'] for x in said if x['raised']], ['completed'], (words, said))
 
+    def test_the_last_step_of_one_rank_is_not_the_jobs(self):
+        for first, label, want in (('', '[rank3]: ', 'suspect'), ('[rank0]: rank 0 of world_size=16\n', '[rank0]: ', 'suspect'),
+                                   ('', '[rank0]: ', 'completed'), ('', '', 'completed')):
+            lines = [{'t': 0, 'source': 'log', 'text': first + f'{label}step 0/60 loss 1.0\n'}]
+            lines += [{'t': i * 5, 'source': 'log', 'text': f'{label}step {i}/60 loss 1.0\n'} for i in range(1, 61)]
+            said = self.replay(lines + [{'t': 3900}], sources=('--log', 'log'))
+            self.assertEqual([x['matter'] for x in said if x['raised']], [want], (first, label))
+
     def test_what_is_no_file_is_not_replaced_by_metrics(self):
         self.write(''.join(f'step {i}/1000 loss 1.0\n' for i in range(100)))
         pipe = self.dir / 'pipe'
@@ -562,6 +572,45 @@ class Others(Case):
             time.sleep(0.1)
         said = self.wait_for(p, 'checkpoint-overdue')
         self.assertIn('no checkpoint for', said['summary'])
+
+    def test_a_save_is_over_when_its_last_file_is_there(self):
+        """File after file with pauses longer than a look, then torn for good: one save each, and what the torn one lacks is said."""
+        lacks = {saves.hf: 'no trainer_state.json', saves.hf_deepspeed: 'no trainer_state.json', saves.deepspeed: 'latest still says 100',
+                 saves.megatron: 'latest_checkpointed_iteration.txt still says 100', saves.lightning: 'its table is not there',
+                 saves.megatron_dist: 'latest_checkpointed_iteration.txt still says 100', saves.dcp: 'no .metadata',
+                 saves.hf_staged: 'its name is a temporary one', saves.nemo: 'it is marked as -unfinished'}
+        watched = []
+        for layout, why in lacks.items():
+            folder = self.dir / layout.__name__
+            for item in layout(100):
+                saves.write(folder, item)
+            (self.dir / f'{layout.__name__}.log').write_text('step 100/1000 loss 1.0\n')
+            p = self.start('--log', self.dir / f'{layout.__name__}.log', '--checkpoints', folder, '--save-every', '8s', '--hung', '90s',
+                           '--suspect', '60s', state=f'state-{layout.__name__}')
+            watched.append((p, layout, why, folder, [*layout(200)], [*layout(300)][:-1]))
+        time.sleep(0.5)
+        for k in range(20):     # all of the one, and the other but for its last file
+            for p, layout, _, folder, new, torn in watched:
+                if k < len(new):
+                    item = new[k]
+                    if layout is saves.lightning and k == 0:
+                        item = (item[0], item[1][:len(item[1]) // 2])
+                    saves.write(folder, item)
+                if layout is saves.lightning and k == 1:
+                    saves.write(folder, new[0])
+                with open(self.dir / f'{layout.__name__}.log', 'a') as f:
+                    f.write(f'step {101 + k}/1000 loss 1.0\n')
+            time.sleep(0.3)
+        for _, layout, _, folder, _, torn in watched:
+            for name, data in torn if layout is not saves.lightning else [(saves.lightning(300)[0][0], saves.lightning(300)[0][1][:99])]:
+                saves.write(folder, (name, data))
+        for p, layout, why, _, _, _ in watched:
+            said = self.wait_for(p, 'checkpoint-overdue')
+            self.assertIn('the last save has not ended', said['summary'], layout)
+            self.assertIn(why.replace('100', '200'), said['summary'], layout)
+            self.stop(p)
+            state = json.loads((self.dir / f'state-{layout.__name__}/watch.json').read_text())
+            self.assertEqual(state['watch']['save_begins'], 2, layout)
 
     def test_a_folder_of_many_files_is_bounded(self):
         folder = self.dir / 'many'

@@ -14,10 +14,10 @@
 struct preflight_args {
 	struct option_texts strict, limit, blocks, config, data;
 	const char *only, *skip, *code, *python, *rendezvous, *checkpoints, *checkpoint_size;
-	const char *folder, *address, *secret, *job, *name, *names, *length_field;
+	const char *report, *folder, *address, *secret, *job, *name, *names, *length_field;
 	int64_t blocks_per_step, sequence_length, world_size, first_rank, ranks, gpus, kept;
 	int64_t save_steps, save_minutes, save_seconds, step_ms, watchdog, node, nodes, wait, probe;
-	bool json, strided, evened, keep_last, hash_data, watched;
+	bool json, brief, strided, evened, keep_last, hash_data, watched;
 };
 #define AT(field) offsetof(struct preflight_args, field)
 
@@ -28,6 +28,9 @@ static const struct option_row preflight_rows[] = {
 	  "what a breach does: gpus=warn,fabric.clock=off" },
 	{ "limit", 0, OPTION_TEXTS, AT(limit), "LIST", "other limits, skew-ms=100,shm-mib=64" },
 	{ "json", 0, OPTION_FLAG, AT(json), NULL, "print the verdict as JSON" },
+	{ "brief", 0, OPTION_FLAG, AT(brief), NULL, "leave out the checks that are well" },
+	{ "report", 0, OPTION_PATH, AT(report), "FILE",
+	  "write the whole report there, and print a brief one" },
 	{ "blocks", 'b', OPTION_TEXTS, AT(blocks), "PATH",
 	  "counts by rank, or the shards to count" },
 	{ "blocks-per-step", 0, OPTION_NUMBER, AT(blocks_per_step), "N",
@@ -271,15 +274,47 @@ static int settle_meeting(const struct preflight_args *a, struct preflight_plan 
 	return 0;
 }
 
-static int answer(json_t *verdict, bool json)
+static void put(FILE *out, const json_t *verdict, bool json, bool brief)
+{
+	json_t *shown = json && brief ? preflight_brief(verdict) : NULL;
+
+	if (json) {
+		json_dumpf(shown ? shown : verdict, out, JSON_INDENT(1));
+		fputc('\n', out);
+	} else {
+		preflight_print(out, verdict, brief);
+	}
+	json_decref(shown);
+}
+
+static bool put_report(const char *path, const json_t *verdict, bool json)
+{
+	FILE *f = fopen(path, "we");
+	bool good = f != NULL;
+
+	if (f) {
+		put(f, verdict, json, false);
+		good = !ferror(f);
+		good &= fclose(f) == 0;
+	}
+	if (!good)
+		complain("preflight: --report %s: %s", path, strerror(errno));
+	return good;
+}
+
+/* A report that cannot be kept changes no verdict. */
+static int answer(const struct preflight_args *a, json_t *verdict)
 {
 	int status = preflight_status(verdict);
 
-	if (json) {
-		json_dumpf(verdict, stdout, JSON_INDENT(1));
-		putchar('\n');
+	if (!a->report) {
+		put(stdout, verdict, a->json, a->brief);
 	} else {
-		preflight_print(stdout, verdict);
+		bool kept = put_report(a->report, verdict, a->json);
+
+		put(stdout, verdict, false, true);
+		if (kept)
+			printf("the whole report: %s\n", a->report);
 	}
 	json_decref(verdict);
 	if (fflush(stdout)) {
@@ -319,7 +354,7 @@ static int gate(const struct preflight_args *a, char **strict)
 		complain("preflight: %s", error.text);
 		return EXIT_CANNOT_TELL;
 	}
-	return answer(verdict, a->json);
+	return answer(a, verdict);
 }
 
 /* Nothing of ours stays behind, and the signal ends us as it would have. */

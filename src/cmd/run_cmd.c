@@ -6,7 +6,6 @@
 #include "cmd/tracing.h"
 #include "run/run.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
@@ -200,12 +199,13 @@ static void add_number(struct words *w, const char *option, int64_t n)
 	add(w, option, text);
 }
 
-static struct words preflight_words(const struct run_args *a, const char *self)
+static struct words preflight_words(const struct run_args *a, const char *self, const char *report)
 {
 	struct words w = { 0 };
 	char *rest = a->preflight_args ? xstrdup(a->preflight_args) : NULL, *keep = NULL;
 
 	add(&w, self, "preflight");
+	add(&w, "--report", report);
 	add(&w, "--checkpoints", a->checkpoints);
 	add_number(&w, "--gpus", a->gpus);
 	add_number(&w, "--watchdog-seconds", a->collective);
@@ -227,10 +227,11 @@ static struct words preflight_words(const struct run_args *a, const char *self)
 	return w;
 }
 
-/* Its status; its report goes to a file. The recorder will be on when CMD runs. */
+/* Its status; what it prints, which is brief, is ours to say: standard output is CMD's. The
+   recorder will be on when CMD runs. */
 static int preflight(const struct run_args *a, const char *self, const char *report)
 {
-	struct words w = preflight_words(a, self);
+	struct words w = preflight_words(a, self, report);
 	int status = 0;
 	pid_t pid = fork();
 
@@ -239,10 +240,7 @@ static int preflight(const struct run_args *a, const char *self, const char *rep
 		setenv("TORCH_FR_BUFFER_SIZE", "2000", 0);
 		setenv("TORCH_NCCL_TRACE_BUFFER_SIZE", "2000", 0);
 		setenv("TORCH_NCCL_DUMP_ON_TIMEOUT", "1", 0);
-		if (!freopen(report, "we", stdout))
-			dup2(STDERR_FILENO, STDOUT_FILENO);
-		else
-			fcntl(STDOUT_FILENO, F_SETFD, 0);
+		dup2(STDERR_FILENO, STDOUT_FILENO);
 		execv(self, w.v.v);
 		_exit(RUN_NO_EXEC);
 	}
@@ -256,36 +254,6 @@ static int preflight(const struct run_args *a, const char *self, const char *rep
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* The verdict, and of the checks those that are not well: each begins at the line's begin. */
-static void print_report(const char *path)
-{
-	static const char *const shown[] = { "refuse ", "warn ", "unknown " };
-	FILE *f = fopen(path, "re");
-	bool show = false, any = false;
-	char line[1024];
-
-	if (!f)
-		return;
-	if (fgets(line, sizeof(line), f) && *line != '{') { /* .. --json */
-		line[strcspn(line, "\n")] = 0;
-		tell("preflight: %s", line);
-	}
-	while (fgets(line, sizeof(line), f)) {
-		if (*line != ' ') {
-			show = false;
-			for (size_t i = 0; i < ARRAY_SIZE(shown); i++)
-				show |= strncmp(line, shown[i], strlen(shown[i])) == 0;
-		}
-		if (show)
-			fputs(line, stderr);
-		any |= show;
-	}
-	fclose(f);
-	if (any)
-		tell("preflight's options are given as --preflight-args 'OPTION...'");
-	tell("preflight's report: %s", path);
-}
-
 static bool gate_opens(const struct run_args *a, const char *self, const char *folder)
 {
 	_cleanup_free_ char *report = xasprintf("%s/preflight.txt", folder);
@@ -293,10 +261,11 @@ static bool gate_opens(const struct run_args *a, const char *self, const char *f
 
 	if (a->no_preflight)
 		return true;
+	unlink(report); /* an earlier gate's */
 	status = preflight(a, self, report);
-	print_report(report);
 	if (status == EXIT_HEALTHY)
 		return true;
+	tell("preflight's options are given as --preflight-args 'OPTION...'");
 	if (status == EXIT_CANNOT_TELL) {
 		tell("preflight cannot tell; it goes on");
 		return true;

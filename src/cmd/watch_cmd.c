@@ -51,7 +51,7 @@ static const struct option_row watch_rows[] = {
 	{ "interval", 'i', OPTION_TEXT, FIELD(interval), "TIME",
 	  "look and judge so often (default 30s)" },
 	{ "deadline", 0, OPTION_TEXT, FIELD(deadline), "TIME",
-	  "commands and endpoints have so long (default 10s)" },
+	  "commands, endpoints and file systems have so long (default 10s)" },
 	{ "suspect", 0, OPTION_TEXT, FIELD(suspect), "TIME",
 	  "no progress for so long is suspect, at least (default 2m)" },
 	{ "suspect-steps", 0, OPTION_NUMBER, FIELD(steps), "N",

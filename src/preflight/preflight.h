@@ -110,8 +110,11 @@ const char *preflight_root(void);
  * "measured", "limit", "hosts", "ranks", "remedy"}], ..}. A node that did not come refuses.
  */
 json_t *preflight_judge(const struct preflight_plan *p, const struct meet_part *parts, size_t n);
-void preflight_print(FILE *out, const json_t *verdict); /* for people, at most 100 columns */
-int preflight_status(const json_t *verdict);		/* 0 ready, 1 refused, 2 cannot tell */
+/* For people, at most 100 columns. brief: of the checks only those that are not well. */
+void preflight_print(FILE *out, const json_t *verdict, bool brief);
+/* The verdict without the checks that are well; a new reference. */
+json_t *preflight_brief(const json_t *verdict);
+int preflight_status(const json_t *verdict); /* 0 ready, 1 refused, 2 cannot tell */
 
 /* All of it: part, meeting, verdict. The verdict, or NULL with detail. */
 json_t *preflight_run(const struct preflight_plan *p, const struct meet_plan *meet,

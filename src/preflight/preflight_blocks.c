@@ -112,6 +112,7 @@ int facts_of_blocks(const struct preflight_plan *p, json_t **ret, struct error *
 		put_digest(facts, &c);
 		json_object_set_new(facts, "runs", runs_json(p, &c));
 		json_object_set_new(facts, "ranks", json_integer((json_int_t)c.ranks.n));
+		json_object_set_new(facts, "last_said", json_integer(c.last_said));
 		json_object_set_new(facts, "unit", text_json(c.unit));
 		json_object_set_new(facts, "packed", json_boolean(c.packed));
 		for (size_t i = 0; i < c.remarks.n && i < 16; i++)
@@ -129,6 +130,7 @@ struct counted {
 	VEC(struct rank_blocks) ranks; /* ascending */
 	const char *unit;
 	size_t nodes; /* that gave counts */
+	int64_t last; /* the highest rank that anybody's files speak of; -1 */
 	bool clash;   /* said already */
 };
 
@@ -214,6 +216,7 @@ static void collect_counts(struct judging *j, struct counted *c)
 			continue;
 		if (unit)
 			c->unit = unit;
+		c->last = MAX(c->last, fact_number(facts, "last_said", -1));
 		/* The same file, which an earlier node gave whole. */
 		if (digest && d && !strcmp(d, digest) && c->nodes)
 			continue;
@@ -254,16 +257,17 @@ static bool is_whole(const struct judging *j, const struct counted *c)
 /* Is there a count of each rank, and of no other? */
 static void rule_of_coverage(struct judging *j, const struct counted *c)
 {
-	int64_t world = j->plan->world_size, missing = 0, beyond = 0, first = -1, next = 0;
+	int64_t world = j->plan->world_size, missing = 0, first = -1, next = 0, last = c->last;
+	char *said = NULL;
 	json_t *check;
+	bool beyond;
 
 	for (size_t i = 0; i < c->ranks.n; i++) {
 		int64_t rank = c->ranks.v[i].rank;
 
-		if (world >= 0 && rank >= world) {
-			beyond++;
+		last = MAX(last, rank);
+		if (world >= 0 && rank >= world)
 			continue;
-		}
 		first = first < 0 && rank > next ? next : first;
 		missing += rank - next;
 		next = rank + 1;
@@ -275,19 +279,26 @@ static void rule_of_coverage(struct judging *j, const struct counted *c)
 	/* The counts of nodes that did not come are missing with them. */
 	if (!is_whole(j, c))
 		missing = 0;
+	beyond = world >= 0 && last >= world;
 	if (!missing && !beyond)
 		return;
 	if (world < 0)
 		world = next;
-	check = check_put(
-	    j, INVARIANT_BLOCKS, "ranks", CHECK_REFUSE,
-	    beyond
-		? xasprintf("counts of %zu ranks, and the job has %s", c->ranks.n, thousands(world))
-		: xasprintf("%s of %s ranks ha%s no count, rank %s first", thousands(missing),
-			    thousands(world), missing == 1 ? "s" : "ve", thousands(first)),
-	    "a count of every rank, and of no other",
-	    "shard the data for this world size, or give the counts of all ranks");
-	if (!beyond)
+	if (missing)
+		said = xasprintf("%s of %s ranks ha%s no count, rank %s first", thousands(missing),
+				 thousands(world), missing == 1 ? "s" : "ve", thousands(first));
+	if (beyond) {
+		char *both = xasprintf("counts up to rank %s, and the job has %s rank%s%s%s",
+				       thousands(last), thousands(world), world == 1 ? "" : "s",
+				       said ? "; " : "", said ? said : "");
+
+		free(said);
+		said = both;
+	}
+	check = check_put(j, INVARIANT_BLOCKS, "ranks", CHECK_REFUSE, said,
+			  "a count of every rank, and of no other",
+			  "shard the data for this world size, or give the counts of all ranks");
+	if (missing)
 		check_rank(j, check, first);
 }
 
@@ -452,7 +463,7 @@ static void put_remarks(struct judging *j)
 
 void rules_of_blocks(struct judging *j)
 {
-	struct counted c = { 0 };
+	struct counted c = { .last = -1 };
 
 	rule_of_bad_counts(j);
 	collect_counts(j, &c);

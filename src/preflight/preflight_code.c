@@ -7,6 +7,7 @@
  * TOML or ini of the simple kind, so that the judge can name the key.
  */
 #include "preflight/preflight_inside.h"
+#include "base/wide_text.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -273,12 +274,18 @@ static void take_line(struct flat *f, struct above *a, char *line)
 
 void facts_of_config_text(const char *file, char *text, size_t len, json_t *items)
 {
+	_cleanup_free_ char *plain = NULL;
 	struct flat f = { items, file, 0 };
 	json_error_t wrong;
-	json_t *j = json_loadb(text, len, 0, &wrong);
 	struct above *a;
 	char *save = NULL;
+	json_t *j;
 
+	if (wide_text_of(text, len).name) {
+		plain = wide_text_plain(text, &len);
+		text = plain;
+	}
+	j = json_loadb(text, len, 0, &wrong);
 	if (j) {
 		flatten(&f, j, "", 0);
 		json_decref(j);

@@ -71,6 +71,13 @@ static void print_below(FILE *out, const json_t *check, const char *key)
 	print_wrapped(out, line);
 }
 
+static bool is_well(const json_t *check)
+{
+	const char *state = fact_text(check, "state");
+
+	return !state || !strcmp(state, "ok");
+}
+
 static void print_check(FILE *out, const json_t *check)
 {
 	const char *state = fact_text(check, "state"), *measured = fact_text(check, "measured");
@@ -82,7 +89,7 @@ static void print_check(FILE *out, const json_t *check)
 	if (strlen(full) > INDENT - 9)
 		fprintf(out, "\n%*s", (int)INDENT, "");
 	print_wrapped(out, measured ? measured : "?");
-	if (!state || !strcmp(state, "ok"))
+	if (is_well(check))
 		return;
 	print_below(out, check, "limit");
 	print_below(out, check, "remedy");
@@ -102,7 +109,7 @@ static size_t count_state(const json_t *checks, const char *state)
 	return n;
 }
 
-void preflight_print(FILE *out, const json_t *verdict)
+void preflight_print(FILE *out, const json_t *verdict, bool brief)
 {
 	const json_t *checks = json_object_get(verdict, "checks"), *c;
 	const char *v = fact_text(verdict, "verdict");
@@ -127,5 +134,16 @@ void preflight_print(FILE *out, const json_t *verdict)
 	if (ranks >= 0)
 		fprintf(out, ", %s rank%s", thousands(ranks), ranks == 1 ? "" : "s");
 	fputc('\n', out);
-	json_array_foreach(checks, i, c) print_check(out, c);
+	json_array_foreach(checks, i, c) if (!brief || !is_well(c)) print_check(out, c);
+}
+
+json_t *preflight_brief(const json_t *verdict)
+{
+	json_t *brief = json_copy((json_t *)(uintptr_t)verdict), *kept = json_array(), *c;
+	size_t i;
+
+	json_array_foreach(json_object_get(verdict, "checks"), i, c) if (!is_well(c))
+	    json_array_append(kept, c);
+	json_object_set_new(brief, "checks", kept);
+	return brief;
 }

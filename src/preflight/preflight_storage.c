@@ -3,12 +3,14 @@
  * preflight_storage.c - can this node save: the checkpoint folder written to, synced and read back,
  * the room in it, and the limits that jobs run into.
  */
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "preflight/preflight_inside.h"
@@ -16,16 +18,24 @@
 #include "base/clock.h"
 
 #define TRIAL_BYTES ((size_t)1 << 20)
+#define TRIAL_NAME  ".lockstep-preflight-"
+#define STALE_S	    7200 /* longer than any probe has */
+#define NAMES_MOST  65536u
 #define MOUNTS_MOST ((size_t)4 << 20)
 
-/* Writes, syncs, reads back past the cache where that can be, and removes. 0 or -errno. */
-static int try_file(int fd, uint8_t *bytes, uint8_t *back)
+/* What is written. */
+static void fill(uint8_t *bytes)
+{
+	for (size_t i = 0; i < TRIAL_BYTES; i++)
+		bytes[i] = (uint8_t)(i * 2654435761u >> 13);
+}
+
+/* Writes, syncs, reads back past the cache where that can be. 0 or -errno. */
+static int try_file(int fd, const uint8_t *bytes, uint8_t *back)
 {
 	size_t done = 0;
 	ssize_t n = 0;
 
-	for (size_t i = 0; i < TRIAL_BYTES; i++)
-		bytes[i] = (uint8_t)(i * 2654435761u >> 13);
 	while (done < TRIAL_BYTES && (n = write(fd, bytes + done, TRIAL_BYTES - done)) > 0)
 		done += (size_t)n;
 	if (done < TRIAL_BYTES)
@@ -39,17 +49,67 @@ static int try_file(int fd, uint8_t *bytes, uint8_t *back)
 	return memcmp(bytes, back, TRIAL_BYTES) ? -EILSEQ : 0;
 }
 
+/*
+ * A file that goes when we do, however we end: without a name where the file system can, else its
+ * name is taken at once. *ret_path: one that could not be unlinked while it is open; the caller
+ * frees.
+ */
+static int open_trial(const char *folder, char **ret_path)
+{
+	char *path;
+	int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600), r;
+
+	if (fd >= 0)
+		return fd;
+	path = xasprintf("%s/" TRIAL_NAME "XXXXXX", folder);
+	fd = mkostemp(path, O_CLOEXEC);
+	r = fd < 0 ? -errno : fd;
+	if (fd >= 0 && unlink(path) < 0)
+		*ret_path = path;
+	else
+		free(path);
+	return r;
+}
+
+/* Those before us were killed while their trial had a name still: what is ours, old, and holds
+   what we write is removed. */
+static void remove_stale(const char *folder, const uint8_t *bytes, uint8_t *back)
+{
+	static const size_t name_len = sizeof(TRIAL_NAME "XXXXXX") - 1;
+	DIR *d = opendir(folder);
+	const struct dirent *e;
+	struct stat st;
+
+	for (unsigned n = 0; d && n < NAMES_MOST && (e = readdir(d)); n++) {
+		_cleanup_close_ int fd = -EBADF;
+
+		if (strncmp(e->d_name, TRIAL_NAME, sizeof(TRIAL_NAME) - 1) ||
+		    strlen(e->d_name) != name_len)
+			continue;
+		fd = openat(dirfd(d), e->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+		if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+		    st.st_uid == geteuid() && st.st_size <= (off_t)TRIAL_BYTES &&
+		    time(NULL) - st.st_mtime > STALE_S &&
+		    read(fd, back, TRIAL_BYTES) == (ssize_t)st.st_size &&
+		    !memcmp(back, bytes, (size_t)st.st_size))
+			unlinkat(dirfd(d), e->d_name, 0);
+	}
+	if (d)
+		closedir(d);
+}
+
 static void put_trial(const char *folder, json_t *facts)
 {
-	_cleanup_free_ char *path = xasprintf("%s/.lockstep-preflight-XXXXXX", folder);
 	_cleanup_free_ uint8_t *bytes = xmalloc(TRIAL_BYTES), *back = xmalloc(TRIAL_BYTES);
+	_cleanup_free_ char *path = NULL;
 	int64_t begun = clock_ms();
-	int fd = mkostemp(path, O_CLOEXEC), r = fd < 0 ? -errno : 0;
+	int fd = open_trial(folder, &path), r = MIN(fd, 0);
 
+	fill(bytes);
 	if (fd >= 0) {
 		r = try_file(fd, bytes, back);
 		close(fd);
-		if (unlink(path) < 0 && !r)
+		if (path && unlink(path) < 0 && !r)
 			r = -errno;
 	}
 	json_object_set_new(facts, "writable", json_boolean(r == 0));
@@ -59,6 +119,7 @@ static void put_trial(const char *folder, json_t *facts)
 				    text_json(r == -EILSEQ
 						  ? "other bytes came back than were written"
 						  : strerror(-r)));
+	remove_stale(folder, bytes, back);
 }
 
 /* --- which file system it is --- */

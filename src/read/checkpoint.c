@@ -191,6 +191,24 @@ static char *own_words(const struct checkpoint *c, const char *text)
 	return xstrdup(text);
 }
 
+/* "model-unfinished" beside model.ckpt or model.nemo, as long as it is written. */
+bool checkpoint_unfinished(const char *path)
+{
+	static const char *const ends[] = { "", ".ckpt", ".nemo" };
+	size_t len = strlen(path);
+
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		_cleanup_free_ char *mark = NULL;
+
+		if (!name_ends(path, ends[i]))
+			continue;
+		mark = xasprintf("%.*s-unfinished", (int)(len - strlen(ends[i])), path);
+		if (access(mark, F_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
 static enum checkpoint_state check_any(struct checkpoint_look *l, const struct checkpoint *c,
 				       bool folder)
 {
@@ -198,6 +216,8 @@ static enum checkpoint_state check_any(struct checkpoint_look *l, const struct c
 
 	if (name_temporary(name))
 		return torn(l, "a temporary name: its save did not end");
+	if (checkpoint_unfinished(c->path))
+		return torn(l, "marked as -unfinished: its save did not end");
 	if (folder)
 		return checkpoint_folder(l, c->path, c->kind);
 	return checkpoint_file(l, c->path,
@@ -284,7 +304,8 @@ int checkpoints_check(struct checkpoints *c, size_t i, bool whole, struct error 
 
 	if (r < 0 || k->state != CHECKPOINT_GOOD || stat(k->path, &st) < 0 ||
 	    !S_ISDIR(st.st_mode) ||
-	    (k->kind != CHECKPOINT_TORCH && k->kind != CHECKPOINT_SAFETENSORS))
+	    (k->kind != CHECKPOINT_TORCH && k->kind != CHECKPOINT_SAFETENSORS &&
+	     k->kind != CHECKPOINT_DCP && k->kind != CHECKPOINT_LIGHTNING))
 		return r;
 	for (size_t o = i + 1; o < c->v.n; o++) {
 		const struct checkpoint *older = &c->v.v[o];

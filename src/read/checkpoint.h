@@ -55,5 +55,11 @@ int checkpoint_check(struct checkpoint *c, bool whole, struct error *reterr);
  * there must have those that the one before it has.
  */
 int checkpoints_check(struct checkpoints *c, size_t i, bool whole, struct error *reterr);
+/*
+ * What tells that the save of this entry of folder has not ended as yet, by names, markers and the
+ * end of a file alone, for one who looks often: "no trainer_state.json". NULL: it ended, or nothing
+ * tells; malloc'd.
+ */
+char *checkpoint_lacks_end(const char *folder, const char *name);
 /* The newest good one, checked; those passed over are checked and say why. NULL: none. */
 struct checkpoint *checkpoints_newest_good(struct checkpoints *c, bool whole);

@@ -15,6 +15,7 @@
 
 #define LEVELS	   2u
 #define LOOK_NAMES 4096u /* of a folder, to tell its kind */
+#define ZIP_END	   22	 /* bytes of the record at a zip's end */
 
 struct finding_walk {
 	struct checkpoints *ret;
@@ -331,4 +332,76 @@ int checkpoints_find(const char *folder, struct checkpoints *ret, struct error *
 	if (ret->v.n)
 		qsort(ret->v.v, ret->v.n, sizeof(*ret->v.v), steps ? by_step : by_time);
 	return 0;
+}
+
+/* --- has it ended? --- */
+
+static char *lacks_marker(const char *path, const char *name, const char *marker, bool needed)
+{
+	int64_t ns, said = checkpoint_marker(path, marker, &ns), own = name_step(name);
+
+	if (said == -1)
+		return needed ? xasprintf("no %s", marker) : NULL;
+	if (said == -2)
+		return xasprintf("%s names no step", marker);
+	return own > said ? xasprintf("%s still says %" PRId64, marker, said) : NULL;
+}
+
+/* A zip's table lies at its end, as torch.save leaves it: without a comment. */
+static char *lacks_table(const char *path)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	uint8_t head[4], end[4];
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return NULL;
+	if (!st.st_size)
+		return xstrdup("it is empty");
+	if (pread(fd, head, 4, 0) != 4 || memcmp(head, "PK\3\4", 4) != 0)
+		return NULL;
+	if (st.st_size >= ZIP_END && pread(fd, end, 4, st.st_size - ZIP_END) == 4 &&
+	    memcmp(end, "PK\5\6", 4) == 0)
+		return NULL;
+	return xstrdup("its table is not there");
+}
+
+static bool lies_in(const char *folder, const char *name)
+{
+	_cleanup_free_ char *path = xasprintf("%s/%s", folder, name);
+	struct stat st;
+
+	return stat(path, &st) == 0 && st.st_size > 0;
+}
+
+char *checkpoint_lacks_end(const char *folder, const char *name)
+{
+	_cleanup_free_ char *path = xasprintf("%s/%s", folder, name);
+	struct stat st;
+
+	if (name_temporary(name))
+		return xstrdup("its name is a temporary one");
+	if (checkpoint_unfinished(path) || name_ends(name, "-unfinished"))
+		return xstrdup("it is marked as -unfinished");
+	if (stat(path, &st) < 0)
+		return NULL;
+	if (!S_ISDIR(st.st_mode))
+		return file_kind(name) < CHECKPOINT_KINDS ? lacks_table(path) : NULL;
+	switch (folder_kind(path, name, false)) {
+	case CHECKPOINT_TRAINER:
+		return lies_in(path, "trainer_state.json") ? NULL
+							   : xstrdup("no trainer_state.json");
+	case CHECKPOINT_DEEPSPEED:
+		return lacks_marker(path, name, "latest", false);
+	case CHECKPOINT_MEGATRON:
+		return lacks_marker(path, name, "latest_checkpointed_iteration.txt", true);
+	case CHECKPOINT_DCP:
+		return lies_in(path, ".metadata") || lies_in(path, "__0.metadata")
+			   ? NULL
+			   : xstrdup("no .metadata");
+	default: /* Trainer's begins with its configuration */
+		return starts_number(name, "checkpoint-") && !inside_bits(path)
+			   ? xstrdup("no weights")
+			   : NULL;
+	}
 }

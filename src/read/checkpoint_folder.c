@@ -38,6 +38,7 @@ struct walk {
 	enum checkpoint_kind kind;
 	unsigned seen;
 	uint64_t files;
+	int64_t newest_ns; /* of the files */
 	VEC(struct shard) shards;
 };
 
@@ -232,6 +233,11 @@ static void note(struct walk *w, const char *name, const char *path)
 	w->files++;
 }
 
+static int64_t time_ns(const struct stat *st)
+{
+	return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+}
+
 static enum checkpoint_state walk(struct walk *w, const char *folder, unsigned depth);
 
 static enum checkpoint_state look_at(struct walk *w, const char *folder, const char *name,
@@ -243,6 +249,7 @@ static enum checkpoint_state look_at(struct walk *w, const char *folder, const c
 	if (stat(path, &st) < 0)
 		return torn(w->l, "%.255s leads to nothing", name);
 	if (!S_ISDIR(st.st_mode)) {
+		w->newest_ns = MAX(w->newest_ns, time_ns(&st));
 		note(w, name, path);
 		return check_named(w, folder, name, path);
 	}
@@ -284,9 +291,9 @@ static enum checkpoint_state walk(struct walk *w, const char *folder, unsigned d
 
 /* --- rules of the kinds --- */
 
-/* The step that a marker beside the folder names; -1: none there, -2: there, but it names none. */
-static int64_t marker_step(const char *folder, const char *marker)
+int64_t checkpoint_marker(const char *folder, const char *marker, int64_t *ret_ns)
 {
+	struct stat st;
 	_cleanup_free_ char *path = NULL;
 	const char *slash = strrchr(folder, '/');
 	char text[256] = "";
@@ -299,6 +306,7 @@ static int64_t marker_step(const char *folder, const char *marker)
 		return -1;
 	if (!fgets(text, sizeof(text), f))
 		text[0] = 0;
+	*ret_ns = fstat(fileno(f), &st) == 0 ? time_ns(&st) : INT64_MIN;
 	fclose(f);
 	text[strcspn(text, "\r\n")] = 0;
 	if (strcmp(text, "release") == 0)
@@ -309,10 +317,14 @@ static int64_t marker_step(const char *folder, const char *marker)
 static enum checkpoint_state marked(struct walk *w, const char *marker, bool needed)
 {
 	const char *slash = strrchr(w->root, '/');
-	int64_t own = name_step(slash ? slash + 1 : w->root), said = marker_step(w->root, marker);
+	int64_t own = name_step(slash ? slash + 1 : w->root), at_ns = INT64_MIN;
+	int64_t said = checkpoint_marker(w->root, marker, &at_ns);
 
 	if (said == -1)
 		return needed ? torn(w->l, "no %s: the save did not end", marker) : CHECKPOINT_GOOD;
+	/* Who ended in the middle of writing it had all ranks' files already. */
+	if (said == -2 && at_ns >= w->newest_ns)
+		return CHECKPOINT_GOOD;
 	if (said == -2)
 		return torn(w->l, "%s names no step: the save did not end", marker);
 	if (own > said)

@@ -112,3 +112,8 @@ bool name_ends(const char *name, const char *end);
 bool name_temporary(const char *name);
 bool name_torch(const char *name);
 int64_t name_step(const char *name); /* "step_100", "checkpoint-100": 100; -1 */
+/* Has NeMo its mark beside it? */
+bool checkpoint_unfinished(const char *path);
+/* The step that a marker beside the folder names; -1: none there, -2: there, but it names none.
+ *ret_ns: when it was written. */
+int64_t checkpoint_marker(const char *folder, const char *marker, int64_t *ret_ns);

@@ -100,11 +100,11 @@ static void copy_text(struct json_values *v, const char *p, size_t len)
 	v->copy.len = len;
 }
 
-/* A value that is the whole of its line, a comma behind it aside. */
+/* A value that is the whole of its line, a comma behind it and ends of what is around it aside. */
 static bool take_line(struct json_values *v)
 {
 	const char *nl = line_end(&v->w), *text, *end;
-	size_t len;
+	size_t len, own;
 
 	if (!nl)
 		return false;
@@ -116,8 +116,14 @@ static bool take_line(struct json_values *v)
 	copy_text(v, v->w.p, len);
 	text = (const char *)v->copy.data;
 	end = json_skip_value(text, text + len);
-	if (end != text + len)
+	if (!end)
 		return false;
+	own = (size_t)(end - text);
+	for (size_t i = own; i < len; i++)
+		if (!strchr("]} \t\r,", text[i]) || !text[i])
+			return false;
+	memset(v->copy.data + own, 0, len - own);
+	v->copy.len = own;
 	v->w.p = nl;
 	return true;
 }

@@ -74,33 +74,82 @@ static ssize_t stream_source(void *user, void *buf, size_t len)
 	return n;
 }
 
+static ssize_t plain_source(void *user, void *buf, size_t len)
+{
+	struct shard_stream *s = user;
+	uint8_t raw[8192];
+
+	while (s->given == s->plain.len) {
+		ssize_t n = input_read(s->marked, raw, sizeof(raw));
+
+		if (n < 0)
+			return n;
+		s->given = s->plain.len = 0;
+		buf_widen(&s->plain, wide_text_room(sizeof(raw)));
+		s->plain.len = wide_text_decode(&s->wide, raw, (size_t)n, s->plain.data);
+		if (!n && !s->plain.len)
+			return 0;
+	}
+	len = MIN(len, s->plain.len - s->given);
+	memcpy(buf, s->plain.data + s->given, len);
+	s->given += len;
+	return (ssize_t)len;
+}
+
 void shard_stream_open(struct shard_stream *s, const struct shard_file *f)
 {
-	*s = (struct shard_stream){ .f = f };
+	*s = (struct shard_stream){ .f = f, .wide = f->wide };
 	s->in = input_of_source(stream_source, s);
+	if (!f->wide.name)
+		return;
+	s->marked = s->in;
+	s->in = input_of_source(plain_source, s);
+}
+
+const char *shard_stream_problem(const struct shard_stream *s)
+{
+	const struct input *in = s->marked ? s->marked : s->in;
+
+	return input_state(in) == INPUT_GOOD ? NULL : input_problem(in);
 }
 
 void shard_stream_close(struct shard_stream *s)
 {
 	s->in = input_free(s->in);
+	s->marked = input_free(s->marked);
+	buf_done(&s->plain);
+}
+
+static ssize_t read_head(struct shard_file *f, uint8_t *head, struct error *reterr)
+{
+	struct shard_stream s;
+	ssize_t n;
+
+	shard_stream_open(&s, f);
+	n = input_read(s.in, head, SHARD_LOOK_BYTES);
+	f->compressed = input_compressed(s.marked ? s.marked : s.in);
+	if (n == 0 && shard_stream_problem(&s))
+		n = error_set(reterr, -EBADMSG, "%s: %s", f->path, shard_stream_problem(&s));
+	else if (n < 0)
+		error_set(reterr, (int)n, "%s: %s", f->path, strerror((int)-n));
+	shard_stream_close(&s);
+	return n;
 }
 
 static int look(struct shard_file *f, uint8_t *head, struct error *reterr)
 {
 	_Atomic uint64_t *progress = f->progress;
-	struct shard_stream s;
 	ssize_t n;
 
 	f->progress = NULL;
-	shard_stream_open(&s, f);
-	n = input_read(s.in, head, SHARD_LOOK_BYTES);
-	f->compressed = input_compressed(s.in);
+	n = read_head(f, head, reterr);
+	if (n > 0)
+		f->wide = wide_text_of(head, (size_t)n);
+	if (f->wide.name) {
+		memset(head, 0, (size_t)n);
+		n = read_head(f, head, reterr);
+	}
 	f->progress = progress;
-	if (n == 0 && input_state(s.in) != INPUT_GOOD)
-		n = error_set(reterr, -EBADMSG, "%s: %s", f->path, input_problem(s.in));
-	else if (n < 0)
-		error_set(reterr, (int)n, "%s: %s", f->path, strerror((int)-n));
-	shard_stream_close(&s);
 	if (n < 0)
 		return (int)n;
 	f->head = head;
@@ -121,6 +170,19 @@ static int open_file(struct shard_file *f, struct error *reterr)
 	return 0;
 }
 
+static int no_kind(const struct shard_file *f, struct error *reterr)
+{
+	const char *guess = wide_text_guess(f->head, f->head_len);
+
+	if (guess)
+		return error_set(reterr, -ENOTSUP,
+				 "%s: text in %s without a byte order mark, as it seems; "
+				 "iconv -f %s -t UTF-8 makes it readable",
+				 f->path, guess, guess);
+	return error_set(reterr, -ENOTSUP, "%s: a binary file of no kind that can be counted",
+			 f->path);
+}
+
 int shard_open(const char *path, struct shard_file *ret, enum shard_kind *ret_kind,
 	       struct error *reterr)
 {
@@ -137,8 +199,7 @@ int shard_open(const char *path, struct shard_file *ret, enum shard_kind *ret_ki
 			return 0;
 		}
 	if (!r)
-		r = error_set(reterr, -ENOTSUP, "%s: a binary file of no kind that can be counted",
-			      path);
+		r = no_kind(ret, reterr);
 	shard_close(ret);
 	return r;
 }

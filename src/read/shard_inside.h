@@ -2,6 +2,7 @@
 /* shard_inside.h - what the counters of shards share; each is a row of the table in shard.c. */
 #pragma once
 #include "base/buf.h"
+#include "base/wide_text.h"
 #include "read/input.h"
 #include "read/shards.h"
 
@@ -16,9 +17,10 @@ struct shard_file {
 	const char *path;
 	int fd; /* read with pread only, so that workers may share it */
 	uint64_t size;
-	const uint8_t *head; /* the first bytes, decompressed */
+	const uint8_t *head; /* the first bytes, decompressed and plain */
 	size_t head_len;
 	bool compressed;
+	struct wide_text wide;	  /* its mark, if it is text that has one */
 	const char *length_field; /* NULL */
 	_Atomic uint64_t *progress;
 	unsigned threads; /* 0: as many as there are CPUs */
@@ -26,13 +28,20 @@ struct shard_file {
 /* As many bytes as there are, up to len; or a negative errno. */
 ssize_t shard_pread(const struct shard_file *f, void *buf, size_t len, uint64_t at);
 void shard_progress(const struct shard_file *f, uint64_t bytes);
-/* The file's bytes in order, decompressed. */
+/* The file's bytes in order, decompressed, and text as plain UTF-8. */
 struct shard_stream {
 	const struct shard_file *f;
 	uint64_t at;
 	struct input *in;
+	/* of text with a mark: `in` reads what is made of `marked` */
+	struct input *marked;
+	struct wide_text wide;
+	struct buf plain;
+	size_t given; /* of it */
 };
 void shard_stream_open(struct shard_stream *s, const struct shard_file *f);
+/* What is wrong with the file, as far as it was read; NULL. */
+const char *shard_stream_problem(const struct shard_stream *s);
 void shard_stream_close(struct shard_stream *s);
 
 bool shard_looks_idx(const struct shard_file *f);
@@ -156,6 +165,7 @@ struct shard_entries {
 	VEC(struct shard_entry) v; /* in the order of the given paths, then of names */
 	uint64_t bytes;
 	size_t strangers; /* files in folders that are no data */
+	size_t others;	  /* of other nodes' ranks, not looked at */
 };
 /* All files below paths, their kinds looked up; what is not data is left out already. */
 int shard_walk(const char *const *paths, size_t n, const struct block_options *o,

@@ -4,7 +4,7 @@
  *
  * A plain file is cut into chunks, one a worker at a time. A line belongs to the chunk in which it
  * begins: whoever has that chunk reads on to the line's end, so the sum is the same however the
- * file is cut.
+ * file is cut. What is compressed, or of wide letters, goes by as one stream.
  */
 #include "read/shard_inside.h"
 
@@ -126,8 +126,8 @@ struct chunks {
 /* Where the first line that begins at `from` or behind it begins; `to` if none does before. */
 static int64_t line_start(const struct shard_file *f, uint8_t *buf, uint64_t from, uint64_t to)
 {
-	if (!from)
-		return 0;
+	if (!from) /* behind UTF-8's mark */
+		return f->wide.mark;
 	for (uint64_t at = from - 1; at < to;) {
 		ssize_t n = shard_pread(f, buf, MIN(SHARD_BUFFER_BYTES, to - at), at);
 		const uint8_t *nl = n > 0 ? memchr(buf, '\n', (size_t)n) : NULL;
@@ -374,8 +374,9 @@ static int count_packed(const struct shard_file *f, struct chunk *sum, char why[
 			line_tally_add(&sum->t, buf, (size_t)n);
 		count_end(&sum->t);
 	}
-	if (input_state(s.in) != INPUT_GOOD)
-		snprintf(why, 160, "%s; counted what lies in front of it", input_problem(s.in));
+	if (shard_stream_problem(&s))
+		snprintf(why, 160, "%s; counted what lies in front of it",
+			 shard_stream_problem(&s));
 	shard_stream_close(&s);
 	return n < 0 ? (int)n : 0;
 }
@@ -401,8 +402,9 @@ static int count_array(const struct shard_file *f, struct chunk *sum, char why[1
 			sum->tokens = INT64_MAX;
 	}
 	r = v.w.error;
-	if (input_state(s.in) != INPUT_GOOD)
-		snprintf(why, 160, "%s; counted what lies in front of it", input_problem(s.in));
+	if (shard_stream_problem(&s))
+		snprintf(why, 160, "%s; counted what lies in front of it",
+			 shard_stream_problem(&s));
 	for (size_t i = 0; i < SKIP_REASONS && !why[0]; i++)
 		if (v.skipped[i])
 			snprintf(why, 160, "damaged JSON: parts of it were passed over");
@@ -440,7 +442,7 @@ static bool is_cut(const struct shard_file *f)
 	char end[64];
 	size_t n = (size_t)MIN(f->size, sizeof(end));
 
-	if (f->compressed || !n || f->head[0] != '{' ||
+	if (f->compressed || f->wide.unit > 1 || !n || f->head[0] != '{' ||
 	    shard_pread(f, end, n, f->size - n) != (ssize_t)n || end[n - 1] == '\n')
 		return false;
 	while (n && (unsigned char)end[n - 1] <= ' ')
@@ -455,7 +457,7 @@ int shard_count_lines(struct shard_file *f, struct shard *ret, struct error *ret
 
 	if (is_array(f))
 		r = count_array(f, &sum, ret->why);
-	else if (f->compressed)
+	else if (f->compressed || f->wide.unit > 1)
 		r = count_packed(f, &sum, ret->why);
 	else
 		r = count_plain(f, &sum);

@@ -93,10 +93,13 @@ static int add_file(struct walk *w, const char *path, const struct stat *st)
 	struct shard_entry *e;
 	int64_t rank = shard_rank_of(path, w->name_from);
 
-	/* Other nodes count those of other ranks. */
+	/* Other nodes count those of other ranks; of a rank that there is not nobody would tell. */
 	if (rank >= 0 && w->o->ranks_here > 0 &&
-	    (rank < w->o->first_rank || rank >= w->o->first_rank + w->o->ranks_here))
+	    (w->o->world_size <= 0 || rank < w->o->world_size) &&
+	    (rank < w->o->first_rank || rank >= w->o->first_rank + w->o->ranks_here)) {
+		w->e->others++;
 		return 0;
+	}
 	if (w->e->v.n >= FILES_MOST)
 		return error_set(w->reterr, -E2BIG, "%s: more than %zu files", path, FILES_MOST);
 	e = vec_push(&w->e->v);

@@ -228,6 +228,9 @@ static int cells_to_rows(struct reading *r)
 	static const char *const units[] = { "blocks", "batches", "samples", "records" };
 	enum count_field unit = unit_of_cells(&r->cells);
 
+	r->c->last_said = r->cells.world - 1;
+	if (r->cells.v.n) /* by rank */
+		r->c->last_said = MAX(r->c->last_said, r->cells.v.v[r->cells.v.n - 1].rank);
 	for (size_t i = 0; i < r->cells.v.n; i++) {
 		const struct count_cell *x = &r->cells.v.v[i];
 		struct rank_blocks *row;
@@ -627,6 +630,7 @@ static void sum_by_rank(struct reading *r)
 		const struct shard_entry *e = &r->e.v.v[i];
 		struct rank_blocks *row;
 
+		r->c->last_said = MAX(r->c->last_said, e->rank);
 		if (!is_ours(r->o, e->rank))
 			continue;
 		row = row_of(r, e->rank);
@@ -743,6 +747,8 @@ static int read_all(struct reading *r, const char *const *paths, size_t n)
 		return s;
 	settle_numbers(r);
 	choose_kind(r);
+	if (!r->e.v.n && r->e.others)
+		return 0; /* none of our ranks: that is for the judge to say */
 	if (!r->e.v.n)
 		return error_set(r->reterr, -ENODATA, "%s: nothing that can be counted",
 				 n ? paths[0] : "no path");
@@ -764,7 +770,7 @@ static int read_all(struct reading *r, const char *const *paths, size_t n)
 int block_counts_read(const char *const *paths, size_t n, const struct block_options *options,
 		      struct block_counts *ret, struct error *reterr)
 {
-	struct block_counts c = { .sequence_length = -1 };
+	struct block_counts c = { .sequence_length = -1, .last_said = -1 };
 	struct reading r = {
 		.o = options, .c = &c, .reterr = reterr, .cells = { .world = -1 }, .roots = n
 	};

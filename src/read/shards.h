@@ -51,6 +51,7 @@ struct block_counts {
 	VEC(struct rank_blocks) ranks; /* ascending, each once */
 	bool packed;		       /* blocks were computed from tokens */
 	int64_t sequence_length;       /* -1 */
+	int64_t last_said;	       /* highest rank that files speak of, others' too; -1 */
 	char unit[16];		       /* "blocks", "records", "samples", "batches" */
 	VEC(char *) remarks;	       /* owned; one line each */
 };
@@ -67,7 +68,8 @@ struct block_options {
 	/*
 	 * For one node of many: counts of some ranks only, and holes are no fault; the judge puts
 	 * the nodes' parts together and asks block_counts_whole. With ranks_here > 0 only files of
-	 * ranks first_rank .. first_rank + ranks_here - 1 are counted.
+	 * ranks first_rank .. first_rank + ranks_here - 1 are counted; those of ranks beyond the
+	 * world are looked at, and said.
 	 */
 	bool partial;
 	int64_t first_rank, ranks_here;

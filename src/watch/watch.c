@@ -253,10 +253,9 @@ static bool wait_a_while(struct watcher *r, int64_t until)
 	files[0] = (struct pollfd){ wake_fds[0], POLLIN, 0 };
 	files[1] = (struct pollfd){ r->answer.fd, POLLIN, 0 };
 	files[2] = (struct pollfd){ r->evidence.child.pid ? r->evidence.out : -1, POLLIN, 0 };
-	if (sources_wait(&r->sources)) {
-		n += sources_files(&r->sources, files + n, FILES_MOST);
+	n += sources_files(&r->sources, files + n, FILES_MOST);
+	if (sources_wait(&r->sources))
 		left = MIN(left, TICK_MS);
-	}
 	if (r->evidence.child.pid)
 		left = MIN(left, 4 * TICK_MS);
 	if (r->sources.web)

@@ -145,6 +145,7 @@ void watch_init(struct watch *w, const struct watch_limits *limits, int64_t now_
 		.throttled_since_ms = -1,
 		.save_begun_ms = -1,
 		.saved_ms = -1,
+		.stands_ms = -1,
 		.done_ms = -1,
 		.timeout_ms = -1,
 		.dump_ms = -1,
@@ -284,6 +285,7 @@ static void saw_steps(struct watch *w, const struct watch_seen *s)
 	bool paused;
 
 	w->sources.v[s->source].tells_steps = true;
+	watch_knows_ranks(w, s->rank + 1);
 	if (!r || (s->value == r->step && !s->again))
 		return;
 	/* ranks may have totals of their own: the job's is the most of them */
@@ -333,6 +335,7 @@ static void sign_of_life(struct watch *w, int64_t at_ms)
 static void saw_save_begin(struct watch *w, const struct watch_seen *s)
 {
 	w->save_begins++;
+	w->stands_ms = -1;
 	w->saves_since = true;
 	w->save_begun_ms = s->at_ms;
 	sign_of_life(w, s->at_ms);
@@ -341,6 +344,7 @@ static void saw_save_begin(struct watch *w, const struct watch_seen *s)
 
 static void saved(struct watch *w, int64_t at_ms)
 {
+	w->stands_ms = -1;
 	if (w->saved_ms >= 0 && at_ms - w->saved_ms > SAVE_SAME_MS)
 		watch_ring_add(&w->save_period, at_ms - w->saved_ms);
 	if (w->saved_ms < 0 || at_ms - w->saved_ms > SAVE_SAME_MS)
@@ -360,6 +364,12 @@ static void saw_save_end(struct watch *w, const struct watch_seen *s)
 	sign_of_life(w, s->at_ms);
 	if (w->phase == PHASE_SAVE)
 		set_phase(w, w->steps_seen ? PHASE_STEPS : PHASE_START, s->at_ms);
+}
+
+static void saw_save_stand(struct watch *w, const struct watch_seen *s)
+{
+	w->stands_ms = s->at_ms;
+	text_copy(w->stands, sizeof(w->stands), s->text);
 }
 
 static void saw_saved(struct watch *w, const struct watch_seen *s)
@@ -466,12 +476,18 @@ static void saw_silence(struct watch *w, const struct watch_seen *s)
 	text_copy(src->why, sizeof(src->why), s->text && *s->text ? s->text : "no answer");
 }
 
+void watch_knows_ranks(struct watch *w, int64_t n)
+{
+	w->ranks_known = MAX(w->ranks_known, n);
+}
+
 void watch_saw(struct watch *w, const struct watch_seen *s)
 {
 	static void (*const takers[SIGHTS])(struct watch *, const struct watch_seen *) = {
 		[SIGHT_STEPS] = saw_steps,
 		[SIGHT_SAVE_BEGIN] = saw_save_begin,
 		[SIGHT_SAVE_END] = saw_save_end,
+		[SIGHT_SAVE_STANDS] = saw_save_stand,
 		[SIGHT_SAVED] = saw_saved,
 		[SIGHT_EVALUATION] = saw_evaluation,
 		[SIGHT_PREPARES] = saw_preparation,

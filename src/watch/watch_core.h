@@ -65,10 +65,12 @@ struct watch_limits watch_limits_usual(void);
 /* --- what is seen --- */
 
 enum watch_sight {
-	SIGHT_STEPS,	  /* rank, step, .. : lines of progress, one or many */
-	SIGHT_SAVE_BEGIN, /* value: its step */
-	SIGHT_SAVE_END,	  /* value: its step; span_ms if said */
-	SIGHT_SAVED,	  /* a checkpoint appeared in the folder; text: its name */
+	SIGHT_STEPS,	   /* rank, step, .. : lines of progress, one or many */
+	SIGHT_SAVE_BEGIN,  /* value: its step */
+	SIGHT_SAVE_END,	   /* value: its step; span_ms if said */
+	SIGHT_SAVE_STANDS, /* it has not ended, and nothing changed since at_ms; text: what it lacks
+			    */
+	SIGHT_SAVED,	   /* a checkpoint appeared in the folder; text: its name */
 	SIGHT_EVALUATION,
 	SIGHT_PREPARES, /* compiles, builds an index, loads: long before a step is late */
 	SIGHT_RESTART,
@@ -200,7 +202,8 @@ struct watch {
 	enum watch_phase phase;
 	int64_t phase_ms, progress_ms; /* -1: never */
 	int64_t step, total;
-	bool beyond;		      /* it went on behind the total: that is no end */
+	bool beyond;	     /* it went on behind the total: that is no end */
+	int64_t ranks_known; /* the job has so many at least, whether or not they are seen */
 	uint64_t attempt, steps_seen; /* lines of steps in this attempt */
 	VEC(struct watch_rank) ranks;
 	size_t rank_next;
@@ -212,6 +215,8 @@ struct watch {
 	int64_t slow_since_ms, starved_since_ms, throttled_since_ms;
 	/* saves */
 	int64_t save_begun_ms, saved_ms;
+	int64_t stands_ms;	 /* a save that has not ended does nothing since; -1 */
+	char stands[WATCH_TEXT]; /* which one, and what it lacks */
 	struct watch_ring save_period;
 	char saved_name[128];
 	/* ends */
@@ -242,6 +247,8 @@ void watch_init(struct watch *w, const struct watch_limits *limits, int64_t now_
 void watch_done(struct watch *w);
 uint32_t watch_add_source(struct watch *w, const char *name);
 void watch_saw(struct watch *w, const struct watch_seen *s);
+/* The job has n ranks at least; a world that is said, or a rank that is named. */
+void watch_knows_ranks(struct watch *w, int64_t n);
 void watch_saw_gpu(struct watch *w, const struct watch_gpu_seen *s);
 
 struct watch_matter_now {

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "node/probe.h"
 #include "watch/watch_keep.h"
 
@@ -26,7 +27,9 @@
 #define DUMPS_WAIT_MS  2000
 #define DUMPS_BYTES    ((int64_t)512 << 20)
 #define DIAGNOSIS_MOST ((size_t)64 << 20)
-#define DIAGNOSE_SHARE 2 /* of the time, for the command; the rest is diagnose's */
+#define COPY_SHARE     4 /* of the time, for copying */
+#define DIAGNOSE_SHARE 2 /* of what is left, for the command; the rest is diagnose's */
+#define COPY_TICK_MS   5
 
 /* --- in the child --- */
 
@@ -92,19 +95,22 @@ static void copy_log(const struct watcher *r, const char *path, unsigned number)
 		copy_file(path, dir, base ? base + 1 : path, true);
 }
 
-static void copy_logs(const struct watcher *r)
+/* Logs of one lane; NULL: what commands gave. Each has its number, whoever copies it. */
+static void copy_logs(const struct watcher *r, const struct lane *lane)
 {
-	_cleanup_free_ char *logs = xasprintf("%s/logs", r->folder);
 	unsigned number = 0;
 
-	mkdir(logs, 0700);
 	for (size_t i = 0; i < r->sources.v.n; i++) {
 		const struct source *v = &r->sources.v.v[i];
+		bool mine = lane && v->kind == SOURCE_LOG && lane_has(lane, v);
 
-		for (size_t k = 0; k < v->files.n && v->kind == SOURCE_LOG; k++)
-			copy_log(r, v->files.v[k].f.path, number++);
-		if (v->tail.len) {
-			_cleanup_free_ char *to = xasprintf("%s/command%u.log", logs, number++);
+		for (size_t k = 0; k < v->files.n; k++, number++)
+			if (mine)
+				copy_log(r, v->files.v[k].f.path, number);
+		number += v->tail.len > 0;
+		if (v->tail.len && !lane) {
+			_cleanup_free_ char *to =
+			    xasprintf("%s/logs/command%u.log", r->folder, number - 1);
 
 			watch_write_file(to, v->tail.data, v->tail.len, false, NULL);
 		}
@@ -215,29 +221,80 @@ static void run_one(char **argv, char *file, int64_t limit_ms)
 	probe_done(&p);
 }
 
+struct copying {
+	const struct watcher *r;
+	const struct lane *lane;
+	struct child child;
+};
+
+static int copy_lane(void *user)
+{
+	const struct copying *c = user;
+	const struct sources *s = &c->r->sources;
+
+	copy_logs(c->r, c->lane);
+	for (size_t i = 0; i < s->v.n; i++)
+		if (s->v.v[i].kind == SOURCE_DUMPS && lane_has(c->lane, &s->v.v[i])) {
+			wait_for_dumps(s->v.v[i].what);
+			copy_dumps(c->r, s->v.v[i].what);
+		}
+	return 0;
+}
+
+/* Copying hangs with the file system that it reads from: each has a child, whom nobody waits for
+   beyond its time, and one that does not answer already is not asked. */
+static void copy_all(const struct watcher *r, int64_t limit_ms)
+{
+	size_t n = r->sources.lanes.n, running = 1;
+	struct copying *all = xcalloc(n + 1, sizeof(*all));
+	struct error e;
+	int status;
+
+	for (size_t i = 0; i < n; i++) {
+		struct child_plan plan = { .fn = copy_lane,
+					   .user = &all[i],
+					   .out = 1,
+					   .err = 2,
+					   .limit_ms = (unsigned)limit_ms };
+
+		all[i].r = r;
+		all[i].lane = &r->sources.lanes.v[i];
+		if (!all[i].lane->since_ms && child_begin(&all[i].child, &plan, &e) < 0)
+			dprintf(2, "%s\n", e.text);
+	}
+	while (running) {
+		running = 0;
+		for (size_t i = 0; i < n; i++)
+			running +=
+			    all[i].child.pid && child_look(&all[i].child, &status) == CHILD_RUNS;
+		if (running)
+			poll(NULL, 0, COPY_TICK_MS);
+	}
+	free(all);
+}
+
 static int gather(void *user)
 {
 	const struct watcher *r = user;
-	int64_t ms = r->o->evidence_ms / DIAGNOSE_SHARE;
+	_cleanup_free_ char *logs = xasprintf("%s/logs", r->folder);
+	int64_t end = clock_ms() + r->o->evidence_ms;
 	char self[4096];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
-	copy_logs(r);
+	mkdir(logs, 0700);
 	write_gpus(r);
-	for (size_t i = 0; i < r->sources.v.n; i++)
-		if (r->sources.v.v[i].kind == SOURCE_DUMPS) {
-			wait_for_dumps(r->sources.v.v[i].what);
-			copy_dumps(r, r->sources.v.v[i].what);
-		}
+	copy_logs(r, NULL);
+	copy_all(r, r->o->evidence_ms / COPY_SHARE);
 	setenv("LOCKSTEP_EVIDENCE", r->folder, 1);
 	if (r->o->collect)
 		run_one(probe_argv("/bin/sh", "-c", r->o->collect, NULL),
-			xasprintf("%s/collected.txt", r->folder), ms);
+			xasprintf("%s/collected.txt", r->folder),
+			(end - clock_ms()) / DIAGNOSE_SHARE);
 	if (n <= 0)
 		return 1;
 	self[n] = '\0';
 	run_one(probe_argv(self, "diagnose", "--json", r->folder, NULL),
-		xasprintf("%s.diagnosis.json", r->folder), ms);
+		xasprintf("%s.diagnosis.json", r->folder), MAX(end - clock_ms(), 1));
 	return 0;
 }
 

@@ -34,8 +34,9 @@ struct look {
 	struct watch *w;
 	struct watch_judgement *out;
 	int64_t now, quiet, suspect, hung, signature;
-	int64_t finished;	/* since when there is nothing left to do; -1 */
-	bool by_steps, by_gpus; /* what tells of progress */
+	int64_t finished;		/* since when there is nothing left to do; -1 */
+	const struct watch_rank *alone; /* who made his last step, and nobody knows of the others */
+	bool by_steps, by_gpus;		/* what tells of progress */
 	size_t silent, asked;
 };
 
@@ -159,9 +160,17 @@ static void find_progress(struct look *l)
 
 /* --- its end --- */
 
-/* Every rank that shows steps made the last one, and nothing ever came behind it. */
-static bool made_the_last(const struct watch *w)
+/*
+ * Every rank that shows steps made the last one, and nothing ever came behind it. A total may be a
+ * rank's own: where one rank shows one, or ranks show different ones, and the job has ranks that
+ * show none, those may be in the step that he does not have. *ret_alone: one of those who show it.
+ */
+static bool made_the_last(const struct watch *w, const struct watch_rank **ret_alone)
 {
+	const struct watch_rank *named = NULL;
+	int64_t n = 0;
+	bool differ = false, whole = false;
+
 	if (w->total <= 0 || w->beyond)
 		return false;
 	for (size_t i = 0; i < w->ranks.n; i++) {
@@ -169,7 +178,15 @@ static bool made_the_last(const struct watch *w)
 
 		if (r->step < r->total || (r->rank >= 0 && !r->total && r->step < w->total))
 			return false;
+		whole |= r->rank < 0 && r->total > 0; /* of no rank: it speaks for the job */
+		if (r->rank < 0 || r->total <= 0)
+			continue;
+		differ |= named && named->total != r->total;
+		named = r;
+		n++;
 	}
+	if (!whole && named && (n == 1 || differ) && n < w->ranks_known)
+		*ret_alone = named;
 	return true;
 }
 
@@ -180,7 +197,7 @@ static void find_the_end(struct look *l)
 	l->finished = -1;
 	if (w->done_ms >= 0)
 		l->finished = w->done_ms;
-	else if (l->by_steps && made_the_last(w))
+	else if (l->by_steps && made_the_last(w, &l->alone))
 		l->finished = w->progress_ms;
 }
 
@@ -201,18 +218,30 @@ static void look_behind_the_end(struct look *l)
 	char span[32], why[96];
 
 	w->hung = false;
+	if (l->alone && l->quiet >= l->suspect && !runs_on(l) && w->job != JOB_PENDING) {
+		say(l, MATTER_SUSPECT,
+		    "rank %" PRId64 " made the last of its %" PRId64 " steps %s ago, and no source "
+		    "shows the other ranks: they have ended too, or wait",
+		    l->alone->rank, l->alone->total, watch_span(since, span));
+		return;
+	}
 	if (!runs_on(l) || since < l->hung || w->job == JOB_PENDING)
 		return;
 	snprintf(why, sizeof(why), "%s",
 		 w->job == JOB_RUNNING ? "the job still runs, says the scheduler"
 				       : "the GPUs are still busy");
-	if (since < LONGER_WHERE_WORK * l->hung) {
+	if (since < LONGER_WHERE_WORK * l->hung && !l->alone) {
 		say(l, MATTER_SUSPECT, "training ended %s ago, and %s", watch_span(since, span),
 		    why);
 		return;
 	}
 	w->hung = true;
-	say(l, MATTER_HUNG, "training ended %s ago, and %s", watch_span(since, span), why);
+	if (l->alone)
+		say(l, MATTER_HUNG,
+		    "rank %" PRId64 " made the last of its %" PRId64 " steps %s ago, and %s",
+		    l->alone->rank, l->alone->total, watch_span(since, span), why);
+	else
+		say(l, MATTER_HUNG, "training ended %s ago, and %s", watch_span(since, span), why);
 }
 
 /* --- hung --- */
@@ -365,7 +394,7 @@ static bool is_done(const struct look *l)
 	if (l->finished < 0)
 		return false;
 	if (w->done_ms < 0)
-		return l->quiet >= l->suspect;
+		return !l->alone && l->quiet >= l->suspect;
 	if (w->save_begun_ms >= 0)
 		grace = MAX(FIRST_SAVE_MS, MARGIN * watch_ring_most(&w->save));
 	return l->now - MAX(w->done_ms, w->progress_ms) >= grace;
@@ -493,8 +522,14 @@ static void look_at_saves(struct look *l)
 {
 	const struct watch *w = l->w;
 	int64_t period = w->limits.save_every_ms, limit, since;
+	bool stands =
+	    w->stands_ms >= 0 &&
+	    l->now - w->stands_ms >= MAX(FIRST_SAVE_MS, MARGIN * watch_ring_most(&w->save));
 	char a[32], b[32];
 
+	if (stands) /* whether or not it is over: a last save that is torn is worth a word */
+		say(l, MATTER_OVERDUE, "a save stands for %s and has not ended, %s",
+		    watch_span(l->now - w->stands_ms, a), w->stands);
 	if (l->finished >= 0) /* none will come */
 		return;
 	if (!period && w->save_period.n >= 2)
@@ -505,8 +540,10 @@ static void look_at_saves(struct look *l)
 					: 2 * period + watch_ring_most(&w->save);
 	since = l->now - (w->saved_ms >= 0 ? w->saved_ms : w->began_ms);
 	if (since > limit)
-		say(l, MATTER_OVERDUE, "no checkpoint for %s; one is due every %s",
-		    watch_span(since, a), watch_span(period, b));
+		say(l, MATTER_OVERDUE, "no checkpoint for %s; one is due every %s%s%s",
+		    watch_span(since, a), watch_span(period, b),
+		    w->stands_ms >= 0 ? "; the last save has not ended, " : "",
+		    w->stands_ms >= 0 ? w->stands : "");
 }
 
 static void look_at_loss(struct look *l)

@@ -178,10 +178,23 @@ static int64_t newest(const struct testimony *t)
 	return ns;
 }
 
+static void tell_ranks(struct log_piece *l)
+{
+	watch_knows_ranks(l->w, MAX(l->t->world_size, l->t->rank + 1));
+	for (size_t i = 0; i < l->t->sayings.n; i++) {
+		const struct saying *s = &l->t->sayings.v[i];
+
+		watch_knows_ranks(l->w, s->rank + 1);
+		if (s->kind == SAY_HELLO)
+			watch_knows_ranks(l->w, s->value);
+	}
+}
+
 static void tell_all(struct log_piece *l)
 {
 	VEC(struct told) v = { 0 };
 
+	tell_ranks(l);
 	for (size_t i = 0; i < l->t->sayings.n; i++) {
 		const struct saying *s = &l->t->sayings.v[i];
 

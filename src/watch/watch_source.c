@@ -4,19 +4,15 @@
 #include "base/clock.h"
 
 #include <fcntl.h>
-#include <glob.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "watch/watch_folder.h"
 #include "watch/watch_read.h"
 
 #define BACK_OFF_MS	 1000
 #define BACK_OFF_MOST_MS (5 * 60000)
 #define STREAM_MUCH	 ((size_t)512 << 10)
 #define STREAM_PIPE	 (1 << 20)
-#define HEADER_MOST	 4096u
 #define COMMAND_KEEP	 ((size_t)256 << 10)
 
 const char *source_kind_name(enum source_kind k)
@@ -42,6 +38,7 @@ void sources_init(struct sources *s, struct watch *w, int64_t interval_ms, int64
 
 void sources_done(struct sources *s)
 {
+	lanes_done(s);
 	for (size_t i = 0; i < s->v.n; i++) {
 		struct source *v = &s->v.v[i];
 
@@ -53,6 +50,7 @@ void sources_done(struct sources *s)
 		free(v->header);
 	}
 	free(s->v.v);
+	json_decref(s->cursors);
 	s->web = web_free(s->web);
 	*s = (struct sources){ 0 };
 }
@@ -91,14 +89,14 @@ void sources_add(struct sources *s, enum source_kind kind, const char *what)
 	}
 }
 
-static void heard(struct sources *s, uint32_t row)
+void source_heard(struct sources *s, uint32_t row)
 {
 	struct watch_seen seen = watch_seen_of(SIGHT_HEARD, row, s->now_ms);
 
 	watch_saw(s->w, &seen);
 }
 
-static void silent_of(struct sources *s, uint32_t row, const char *why, int number)
+void source_silent(struct sources *s, uint32_t row, const char *why, int number)
 {
 	struct watch_seen seen = watch_seen_of(SIGHT_SILENT, row, s->now_ms);
 
@@ -109,84 +107,24 @@ static void silent_of(struct sources *s, uint32_t row, const char *why, int numb
 
 static void silent(struct sources *s, uint32_t row, const char *why)
 {
-	silent_of(s, row, why, 0);
+	source_silent(s, row, why, 0);
 }
 
-/* --- logs --- */
+/* --- files and folders --- */
 
-struct look_at_file {
-	struct sources *s;
-	struct source *v;
-	struct source_file *file;
-	bool told;
-};
-
-static void take_text(void *user, const char *text, size_t len, bool history, int64_t age_ms)
+bool source_has_path(const struct source *v)
 {
-	struct look_at_file *l = user;
-	struct watch_piece p = {
-		.text = text,
-		.len = len,
-		.path = l->file->f.path,
-		.before_ms = l->file->before_ms,
-		.at_ms = l->s->now_ms - age_ms,
-		.history = history,
-		.skipped = &l->s->cut,
-	};
-
-	l->s->pieces++;
-	if (!history)
-		p.at_ms = MAX(p.at_ms, p.before_ms);
-	if (l->v->kind == SOURCE_GPU_LOG)
-		l->told |= watch_read_gpus(l->s->w, l->file->row, &p) > 0;
-	else
-		watch_read_log(l->s->w, l->file->row, &p);
+	return v->kind == SOURCE_LOG || v->kind == SOURCE_GPU_LOG ||
+	       v->kind == SOURCE_CHECKPOINTS || v->kind == SOURCE_DUMPS;
 }
 
-/* Readings without their columns' names mean nothing: those at the file's beginning are kept. */
-static void header_of_file(struct source *v, const char *path);
+static void cursor_from(struct follow *f, const json_t *j);
 
-static void take_readings(void *user, const char *text, size_t len, bool history, int64_t age_ms)
-{
-	struct look_at_file *l = user;
-	_cleanup_free_ char *with = NULL;
-
-	if (!l->v->header || !strncmp(text, l->v->header, MIN(len, strlen(l->v->header)))) {
-		take_text(user, text, len, history, age_ms);
-		return;
-	}
-	with = xmalloc(strlen(l->v->header) + len);
-	memcpy(with, l->v->header, strlen(l->v->header));
-	memcpy(with + strlen(l->v->header), text, len);
-	take_text(user, with, strlen(l->v->header) + len, history, age_ms);
-}
-
-static void look_at_file(struct sources *s, struct source *v, struct source_file *file)
-{
-	struct look_at_file l = { .s = s, .v = v, .file = file };
-	bool gpus = v->kind == SOURCE_GPU_LOG;
-	struct error e = { "" };
-	int r;
-
-	if (file->before_ms < 0)
-		file->before_ms = s->now_ms - s->interval_ms;
-	if (gpus && !v->header)
-		header_of_file(v, file->f.path);
-	r = follow_look(&file->f, gpus ? take_readings : take_text, &l, &e);
-	if (r < 0)
-		silent(s, file->row, e.text);
-	else if (!gpus || l.told)
-		heard(s, file->row);
-	else if (s->now_ms - s->w->sources.v[file->row].heard_ms > s->w->limits.blind_ms)
-		silent(s, file->row, "no readings any more");
-	if (r == 1)
-		v->next_ms = s->now_ms + 200;
-	file->before_ms = s->now_ms;
-}
-
-static struct source_file *file_of(struct sources *s, struct source *v, const char *path)
+struct source_file *source_file_of(struct sources *s, struct source *v, const char *path)
 {
 	struct source_file *file;
+	const json_t *c;
+	size_t n;
 
 	for (size_t i = 0; i < v->files.n; i++)
 		if (!strcmp(v->files.v[i].f.path, path))
@@ -194,52 +132,21 @@ static struct source_file *file_of(struct sources *s, struct source *v, const ch
 	if (v->files.n >= SOURCE_FILES_MOST)
 		return NULL;
 	file = vec_push(&v->files);
-	*file = (struct source_file){ .before_ms = -1, .row = watch_add_source(s->w, path) };
+	*file = (struct source_file){ .before_ms = -1, .row = NO_ID };
 	follow_init(&file->f, path);
+	json_array_foreach(s->cursors, n, c)
+	{
+		const char *at = json_string_value(json_object_get(c, "path"));
+
+		if (at && !strcmp(at, path))
+			cursor_from(&file->f, c);
+	}
 	return file;
 }
 
-/* All files of a folder: what is a pattern in its path is taken as it stands. */
-static char *pattern_of_folder(const char *path)
+static void ask_lane(struct sources *s, struct source *v)
 {
-	char *pattern = xmalloc(2 * strlen(path) + 3), *to = pattern;
-
-	for (; *path; path++) {
-		if (strchr("*?[\\", *path))
-			*to++ = '\\';
-		*to++ = *path;
-	}
-	strcpy(to, "/*");
-	return pattern;
-}
-
-static void find_files(struct sources *s, struct source *v)
-{
-	struct stat st;
-	bool there = stat(v->what, &st) == 0, folder = there && S_ISDIR(st.st_mode);
-	_cleanup_free_ char *pattern = folder ? pattern_of_folder(v->what) : xstrdup(v->what);
-	glob_t found = { 0 };
-
-	if (!folder && (there || !strpbrk(v->what, "*?["))) {
-		file_of(s, v, v->what);
-		return;
-	}
-	if (glob(pattern, 0, NULL, &found) == 0)
-		for (size_t i = 0; i < found.gl_pathc; i++)
-			if (stat(found.gl_pathv[i], &st) == 0 && S_ISREG(st.st_mode))
-				file_of(s, v, found.gl_pathv[i]);
-	globfree(&found);
-	if (v->files.n)
-		heard(s, v->row);
-	else
-		silent(s, v->row, "no such file");
-}
-
-static void look_at_logs(struct sources *s, struct source *v)
-{
-	find_files(s, v);
-	for (size_t i = 0; i < v->files.n; i++)
-		look_at_file(s, v, &v->files.v[i]);
+	lanes_ask(s, (uint32_t)(v - s->v.v));
 }
 
 /* --- commands --- */
@@ -282,28 +189,18 @@ static bool names_columns(const char *p, size_t len)
 }
 
 /* The first line, or two that begin with #, if they name columns. */
-static char *header_of(const char *text, size_t len)
+char *source_header_of(const char *text, size_t len)
 {
-	const char *eol = memchr(text, '\n', MIN(len, (size_t)HEADER_MOST)), *next;
+	const char *eol = memchr(text, '\n', MIN(len, (size_t)SOURCE_HEADER_MOST)), *next;
 
 	if (!eol || !names_columns(text, (size_t)(eol - text)))
 		return NULL;
 	next = *text == '#' && (size_t)(eol + 1 - text) < len && eol[1] == '#'
-		   ? memchr(eol + 1, '\n', MIN(len - (size_t)(eol + 1 - text), (size_t)HEADER_MOST))
+		   ? memchr(eol + 1, '\n',
+			    MIN(len - (size_t)(eol + 1 - text), (size_t)SOURCE_HEADER_MOST))
 		   : NULL;
 	eol = next ? next : eol;
 	return strndup(text, (size_t)(eol + 1 - text));
-}
-
-static void header_of_file(struct source *v, const char *path)
-{
-	char text[2 * HEADER_MOST];
-	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text)) : 0;
-
-	cleanup_close(&fd);
-	if (n > 0)
-		v->header = header_of(text, (size_t)n);
 }
 
 static void keep_tail(struct source *v, const char *text, size_t len)
@@ -354,7 +251,7 @@ static bool take_stream(struct sources *s, struct source *v)
 	if (!whole)
 		return false;
 	if (v->kind == SOURCE_GPU_COMMAND && !v->header) {
-		v->header = header_of((const char *)b->data, whole);
+		v->header = source_header_of((const char *)b->data, whole);
 		good = give(s, v, (const char *)b->data, whole);
 	} else if (v->header) {
 		struct buf with = { 0 };
@@ -407,7 +304,7 @@ static void command_ended(struct sources *s, struct source *v, enum tap_end end)
 		return;
 	}
 	v->fails = 0;
-	heard(s, v->row);
+	source_heard(s, v->row);
 	if (b->cap > COMMAND_KEEP)
 		buf_done(b);
 }
@@ -431,9 +328,9 @@ static void take_command(struct sources *s, struct source *v)
 	if (take_stream(s, v)) {
 		v->fails = 0;
 		v->heard_ms = s->now_ms;
-		heard(s, v->row);
+		source_heard(s, v->row);
 	} else if (v->kind == SOURCE_LOG_COMMAND) {
-		heard(s, v->row); /* it runs; what it does not say is judged by the steps */
+		source_heard(s, v->row); /* it runs; what it does not say is judged by the steps */
 	} else if (MIN(s->now_ms - v->heard_ms, clock_ms() - v->tap.child.began_ms) >
 		   s->w->limits.blind_ms) {
 		tap_stop(&v->tap);
@@ -468,7 +365,7 @@ static void answered(void *user, const struct web_answer *a)
 	s->pieces++;
 	if (watch_read_metrics(s->w, v->row, &p)) {
 		v->fails = 0;
-		heard(s, v->row);
+		source_heard(s, v->row);
 	} else {
 		silent(s, v->row, "its answer has neither GPUs nor steps");
 	}
@@ -500,23 +397,15 @@ static void look_at_endpoint(struct sources *s, struct source *v)
 
 /* --- all of them --- */
 
-static void look_at_folder(struct sources *s, struct source *v)
-{
-	struct error e = { "" };
-	int r = v->kind == SOURCE_CHECKPOINTS ? folder_look_at_saves(s, v, &e)
-					      : folder_look_at_dumps(s, v, &e);
-
-	if (r)
-		silent_of(s, v->row, e.text, r < 0 ? -r : 0);
-	else
-		heard(s, v->row);
-}
-
 static void (*const lookers[SOURCE_KINDS])(struct sources *, struct source *) = {
-	[SOURCE_LOG] = look_at_logs,	       [SOURCE_GPU_LOG] = look_at_logs,
-	[SOURCE_LOG_COMMAND] = begin_command,  [SOURCE_GPU_COMMAND] = begin_command,
-	[SOURCE_JOB_COMMAND] = begin_command,  [SOURCE_ENDPOINT] = look_at_endpoint,
-	[SOURCE_CHECKPOINTS] = look_at_folder, [SOURCE_DUMPS] = look_at_folder,
+	[SOURCE_LOG] = ask_lane,
+	[SOURCE_GPU_LOG] = ask_lane,
+	[SOURCE_LOG_COMMAND] = begin_command,
+	[SOURCE_GPU_COMMAND] = begin_command,
+	[SOURCE_JOB_COMMAND] = begin_command,
+	[SOURCE_ENDPOINT] = look_at_endpoint,
+	[SOURCE_CHECKPOINTS] = ask_lane,
+	[SOURCE_DUMPS] = ask_lane,
 };
 
 void sources_look(struct sources *s, int64_t now_ms)
@@ -539,11 +428,12 @@ void sources_take(struct sources *s, int64_t now_ms)
 	for (size_t i = 0; i < s->v.n; i++)
 		if (s->v.v[i].tap.child.pid)
 			take_command(s, &s->v.v[i]);
+	lanes_take(s);
 }
 
 int64_t sources_next(const struct sources *s)
 {
-	int64_t next = INT64_MAX;
+	int64_t next = lanes_next(s);
 
 	for (size_t i = 0; i < s->v.n; i++)
 		next = MIN(next, s->v.v[i].next_ms);
@@ -552,12 +442,12 @@ int64_t sources_next(const struct sources *s)
 
 static bool is_asked(const struct source *v)
 {
-	return (v->tap.child.pid && !v->streams) || v->call;
+	return (v->tap.child.pid && !v->streams) || v->call; /* lanes: lanes_wait() */
 }
 
 size_t sources_files(const struct sources *s, struct pollfd *ret, size_t n)
 {
-	size_t used = 0;
+	size_t used = lanes_files(s, ret, n);
 
 	for (size_t i = 0; i < s->v.n && used < n; i++)
 		if (s->v.v[i].tap.child.pid && !s->v.v[i].streams)
@@ -570,7 +460,7 @@ bool sources_wait(const struct sources *s)
 	for (size_t i = 0; i < s->v.n; i++)
 		if (is_asked(&s->v.v[i]))
 			return true;
-	return false;
+	return lanes_wait(s);
 }
 
 void sources_feed(struct sources *s, size_t i, const char *text, size_t len, int64_t now_ms)
@@ -594,7 +484,7 @@ void sources_feed(struct sources *s, size_t i, const char *text, size_t len, int
 		give(s, v, text, len);
 	}
 	v->before_ms = now_ms;
-	heard(s, v->row);
+	source_heard(s, v->row);
 }
 
 /* --- the cursors --- */
@@ -606,6 +496,35 @@ static json_t *print_json(const struct follow *f)
 	for (uint32_t i = 0; i < f->n_print; i++)
 		json_array_append_new(a, json_integer(f->print[i]));
 	return a;
+}
+
+static bool is_taken(const struct sources *s, const char *path)
+{
+	for (size_t i = 0; i < s->v.n; i++)
+		for (size_t k = 0; k < s->v.v[i].files.n; k++)
+			if (!strcmp(s->v.v[i].files.v[k].f.path, path))
+				return true;
+	return false;
+}
+
+/* Those of files that nobody could look at as yet are kept. */
+static void put_kept(const struct sources *s, json_t *all)
+{
+	bool looked = true;
+	json_t *c;
+	size_t n;
+
+	for (size_t i = 0; i < s->v.n; i++)
+		looked &= s->v.v[i].looked || !source_has_path(&s->v.v[i]);
+	if (looked)
+		return;
+	json_array_foreach(s->cursors, n, c)
+	{
+		const char *path = json_string_value(json_object_get(c, "path"));
+
+		if (path && !is_taken(s, path))
+			json_array_append(all, c);
+	}
 }
 
 json_t *sources_to_json(const struct sources *s)
@@ -624,6 +543,7 @@ json_t *sources_to_json(const struct sources *s)
 					   (json_int_t)f->ino, "offset", (json_int_t)f->offset,
 					   "dropping", f->dropping, "print", print_json(f)));
 		}
+	put_kept(s, all);
 	return all;
 }
 
@@ -644,23 +564,6 @@ static void cursor_from(struct follow *f, const json_t *j)
 
 void sources_from_json(struct sources *s, const json_t *j)
 {
-	for (size_t i = 0; i < s->v.n; i++) {
-		struct source *v = &s->v.v[i];
-
-		if (v->kind != SOURCE_LOG && v->kind != SOURCE_GPU_LOG)
-			continue;
-		find_files(s, v);
-		for (size_t k = 0; k < v->files.n; k++) {
-			const json_t *c;
-			size_t n;
-
-			json_array_foreach(j, n, c)
-			{
-				const char *path = json_string_value(json_object_get(c, "path"));
-
-				if (path && !strcmp(path, v->files.v[k].f.path))
-					cursor_from(&v->files.v[k].f, c);
-			}
-		}
-	}
+	json_decref(s->cursors);
+	s->cursors = json_incref((json_t *)(uintptr_t)j);
 }

@@ -2,15 +2,16 @@
 /*
  * watch_source.h - where a watcher looks, and how often. No source holds the others up.
  *
- * Files are read on at every look; commands and endpoints are begun at a look and taken when they
- * answer or their deadline is over. Each file, command, endpoint and folder is a row of the watch's
- * sources, which says when it was heard and why it is silent.
+ * Files and folders are looked at by helpers (watch_lane.h); they, commands and endpoints are asked
+ * at a look and taken when they answer or their deadline is over. Each file, command, endpoint and
+ * folder is a row of the watch's sources, which says when it was heard and why it is silent.
  */
 #pragma once
 #include <jansson.h>
 #include <poll.h>
 
 #include "watch/watch_tap.h"
+#include "watch/watch_lane.h"
 #include "watch/watch_core.h"
 #include "watch/watch_follow.h"
 #include "alert/web.h"
@@ -30,16 +31,16 @@ const char *source_kind_name(enum source_kind k);
 
 #define SOURCE_FILES_MOST   4096u /* of one pattern */
 #define SOURCE_TAIL	    ((size_t)64 << 10)
+#define SOURCE_HEADER_MOST  4096u /* of readings: the line that names their columns */
 #define SOURCE_ENTRIES_MOST 4096u /* of a folder that is looked at: the rest is counted */
 
 struct source_file {
 	struct follow f;
 	uint32_t row;
 	int64_t before_ms;
-	bool seen; /* by the pattern, now */
 };
-struct source_folder { /* what lay in it */
-	bool known, busy;
+struct source_folder {		  /* what lay in it */
+	bool known, busy, stands; /* it lacks its end, and stands still */
 	int64_t newest_ns, settled_ns;
 	uint64_t entries, bytes;
 	char newest[128];
@@ -58,6 +59,12 @@ struct source {
 	struct buf tail; /* of a command's log: its end */
 	VEC(struct source_file) files;
 	struct source_folder folder;
+	/* of files and folders */
+	struct lane_key key;
+	uint32_t moved;	   /* the generation in which it came to its lane */
+	bool pending;	   /* asked */
+	bool looked, told; /* ever; readings, by the file that is being taken */
+	size_t file;	   /* that one */
 };
 struct sources {
 	struct watch *w;
@@ -67,6 +74,10 @@ struct sources {
 	int64_t now_ms;		/* of the look under way */
 	int64_t wall_offset_ms; /* the calendar's ms less the clock's */
 	uint64_t looks, cut, pieces;
+	VEC(struct lane) lanes;
+	int64_t took_ms;     /* from them */
+	uint32_t generation; /* of sources in lanes */
+	json_t *cursors;     /* of an earlier run, until all files were looked at; NULL */
 };
 
 void sources_init(struct sources *s, struct watch *w, int64_t interval_ms, int64_t deadline_ms);
@@ -81,6 +92,14 @@ int64_t sources_next(const struct sources *s);
 /* Files to be waited for: at most n. */
 size_t sources_files(const struct sources *s, struct pollfd *ret, size_t n);
 bool sources_wait(const struct sources *s); /* some were asked and have not answered */
+/* For files and folders: watch_lane.c, watch_files.c. */
+bool source_has_path(const struct source *v);
+void source_heard(struct sources *s, uint32_t row);
+void source_silent(struct sources *s, uint32_t row, const char *why, int number);
+/* The row of a path, which is new if need be; NULL: there are too many. */
+struct source_file *source_file_of(struct sources *s, struct source *v, const char *path);
+/* The first line, or two that begin with #, if they name columns. */
+char *source_header_of(const char *text, size_t len);
 /* A piece of text as if source number i had given it: for replays. */
 void sources_feed(struct sources *s, size_t i, const char *text, size_t len, int64_t now_ms);
 
