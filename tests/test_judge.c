@@ -28,7 +28,8 @@ struct made {
 /* What one rank does in one step, in milliseconds. */
 struct work {
 	double compute, host, data, save;
-	double loader; /* a phase with so much GPU work; what is computed is one kernel then */
+	double loader;	 /* a phase with so much GPU work; what is computed is one kernel then */
+	uint64_t blocks; /* of each launch of that kernel; 0: unknown */
 };
 
 static void made_new(struct made *m, uint32_t n)
@@ -106,7 +107,8 @@ static struct step *made_step(struct made *m, uint32_t r, uint64_t number, const
 		s->kernels[0] = (struct step_kernel){ .name = intern_str(&m->job.names, "gemm"),
 						      .count = 10,
 						      .sum_ns = ns(w->compute),
-						      .max_ns = ns(w->compute / 10) };
+						      .max_ns = ns(w->compute / 10),
+						      .blocks = w->blocks };
 	}
 	s->comms = arena_alloc(&m->arena, sizeof(*s->comms));
 	s->comms[0] = (struct step_comm){ .op = COMM_ALL_REDUCE, .count = 1, .bytes = 1 << 20 };
@@ -331,6 +333,74 @@ static void judge_names_the_slower_half_and_says_its_doubt(void **state)
 	assert_int_equal(f->culprits.n, 4);
 	assert_int_equal(f->culprits.v[3], 6);
 	assert_true(f->confidence < 0.65);
+	assert_int_equal(m.report.assumed.n, 2);
+	made_done(&m);
+}
+
+static bool excludes(const struct finding *f, enum cause cause)
+{
+	for (size_t i = 0; i < f->excluded.n; i++)
+		if (f->excluded.v[i].cause == cause)
+			return true;
+	return false;
+}
+
+/* Rank 3 computes 1.5 times as long; its launches have so many blocks where its peers' have 4000.
+ */
+static const struct finding *slow_with_blocks(struct made *m, uint64_t blocks, uint64_t peers)
+{
+	struct work w[RANKS_MAX];
+
+	made_new(m, 8);
+	for (uint64_t t = 0; t < 12; t++) {
+		made_even(m, t, w, 100);
+		for (uint32_t r = 0; r < 8; r++) {
+			w[r].loader = 0.1;
+			w[r].blocks = r == 3 ? blocks : peers;
+		}
+		w[3].compute *= 1.5;
+		made_play(m, t, w);
+	}
+	return made_finish(m, 1);
+}
+
+static void larger_launches_are_more_work_and_no_slow_machine(void **state)
+{
+	struct made m;
+	const struct finding *f = slow_with_blocks(&m, 5600, 4000);
+
+	(void)state;
+	assert_int_equal(f->cause, CAUSE_WORKLOAD_IMBALANCE);
+	assert_int_equal(f->culprits.n, 1);
+	assert_int_equal(f->culprits.v[0], 3);
+	assert_string_equal(f->action, "fix-data");
+	assert_true(excludes(f, CAUSE_COMPUTE_STRAGGLER));
+	made_done(&m);
+}
+
+static void as_large_launches_are_a_slow_machine(void **state)
+{
+	struct made m;
+	const struct finding *f = slow_with_blocks(&m, 4000, 4000);
+
+	(void)state;
+	assert_int_equal(f->cause, CAUSE_COMPUTE_STRAGGLER);
+	assert_true(excludes(f, CAUSE_WORKLOAD_IMBALANCE));
+	assert_true(f->confidence > 0.95);
+	assert_int_equal(m.report.assumed.n, 0);
+	made_done(&m);
+}
+
+/* A kernel of one block a processor takes its work from a list: its grid says nothing. */
+static void launches_that_tell_nothing_leave_both_possible(void **state)
+{
+	struct made m;
+	const struct finding *f = slow_with_blocks(&m, 132, 132);
+
+	(void)state;
+	assert_int_equal(f->cause, CAUSE_COMPUTE_STRAGGLER);
+	assert_false(excludes(f, CAUSE_WORKLOAD_IMBALANCE));
+	assert_true(f->confidence < 0.9);
 	assert_int_equal(m.report.assumed.n, 1);
 	made_done(&m);
 }
@@ -575,6 +645,9 @@ int main(void)
 		cmocka_unit_test(waits_of_all_for_data_are_one_finding),
 		cmocka_unit_test(judge_calls_separate_windows_throttling),
 		cmocka_unit_test(judge_names_the_slower_half_and_says_its_doubt),
+		cmocka_unit_test(larger_launches_are_more_work_and_no_slow_machine),
+		cmocka_unit_test(as_large_launches_are_a_slow_machine),
+		cmocka_unit_test(launches_that_tell_nothing_leave_both_possible),
 		cmocka_unit_test(judge_blames_nobody_for_work_that_moves),
 		cmocka_unit_test(judge_takes_a_silent_writer_before_a_barrier_for_a_save),
 		cmocka_unit_test(judge_sets_warm_up_aside),

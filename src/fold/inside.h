@@ -64,7 +64,7 @@ struct work {
 	int64_t ready;	/* when the host had done its part: launch, or the end of a call that took
 			   long; TIME_NEVER: nothing tells */
 	uint32_t name, comm;
-	uint32_t seq; /* + 1 */
+	uint32_t seq; /* + 1; of a kernel that is no communication: its blocks. 0: unknown */
 	uint32_t mark;
 	uint16_t lane;
 	uint8_t kind; /* enum item_kind */

@@ -356,7 +356,7 @@ static inline bool play_kernel(struct player *p, const struct item *it, const st
 	w->ready = launch_ready(&p->launches, l);
 	w->name = it->name;
 	w->comm = NO_ID;
-	w->seq = 0;
+	w->seq = it->seq;
 	w->mark = l->mark;
 	w->lane = it->lane;
 	w->kind = ITEM_KERNEL;
@@ -370,7 +370,8 @@ static int work_put(struct player *p, const struct item *it, const struct launch
 	struct lane *lane = &p->f->lanes[it->lane];
 	enum item_kind kind = item_kind(it);
 	int64_t end = it->start + item_duration(it);
-	uint32_t mark = l ? l->mark : mark_unlaunched(p, it), comm = NO_ID, seq = 0;
+	uint32_t mark = l ? l->mark : mark_unlaunched(p, it), comm = NO_ID;
+	uint32_t seq = kind == ITEM_KERNEL ? it->seq : 0;
 	struct works *to;
 	struct work *w;
 	int status = 0;

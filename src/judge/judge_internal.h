@@ -139,12 +139,13 @@ struct link_unit {
 	uint32_t nodes;	    /* that its rows are spread over */
 	bool p2p, complete; /* complete: all members were given */
 	struct link_time {
-		float spent;	/* ns; 0: nothing there */
+		float spent;	/* ns, of what others of the kind do too; 0: nothing there */
+		float alone;	/* ns, of what only this unit does: other bytes than all others */
 		float expected; /* ns, from units of the same kind; 0: there is none to compare with
 				 */
-		float bytes;
-	} * at;	      /* [step] */
-	bool by_past; /* nobody like it is faster: expected is what it took before */
+		float bytes;	/* of both */
+	} * at;			/* [step] */
+	bool by_past;		/* nobody like it is faster: expected is what it took before */
 };
 
 /* One kernel name over the job. */
@@ -160,6 +161,9 @@ struct detail {
 	uint32_t name;
 	double excess_ns; /* over its peers */
 	double base_ns;	  /* what its peers needed */
+	double work;	  /* launches, or where all say how large, their blocks .. */
+	double base_work; /* .. and those of its peers */
+	double launches;  /* where blocks are known; 0: they are not */
 };
 /* What differed on a row while its step looked slow. */
 struct row_detail {
@@ -201,6 +205,12 @@ struct entry {
 	bool whole_file;     /* no step marks: starting up is part of it */
 	bool common;	     /* on all ranks alike: nobody is blamed */
 	bool unseen;	     /* whoever it is was not given */
+	enum work_told {
+		WORK_UNTOLD, /* whether the ranks had more to do is not known */
+		WORK_SAME,   /* the kernels that took longer were launched as large and as often */
+		WORK_MORE,   /* they were launched larger, or more often */
+	} work;
+	double work_ratio; /* WORK_MORE: times that of its peers, of these kernels */
 };
 
 /* A kind of collective, to find the one that other steps lack. */
@@ -356,6 +366,8 @@ void link_pin(struct judge *j, struct entry *e, const bool *slow, const bool *co
 void kernel_step(struct judge *j, struct step *const *steps, uint32_t t);
 void kernel_details(struct judge *j, struct step *const *steps, uint32_t row, const uint32_t *peers,
 		    size_t n_peers);
+/* Had the ranks of an entry more to do than their peers? */
+void kernel_work(const struct judge *j, struct entry *e);
 bool kernel_regression(struct judge *j, struct report *report);
 /* Where x[0..n) steps up for good, with `least` values or more on each side: the split with the
    widest clear gap, and the medians before and after it. 0 if there is none. */
@@ -391,6 +403,7 @@ bool imbalance_of_stages(struct judge *j, struct entry *ret);
 /* slow_report.c */
 uint32_t judged_steps(const struct judge *j); /* not set aside */
 bool names_nobody(const struct entry *e);     /* a fault of the job's, or nobody's */
+bool may_be_work(const struct entry *e);      /* slow by its machine, or by more work: not told */
 const struct detail *main_detail(const struct detail *v,
 				 size_t n); /* most of the excess; NULL: none */
 void entry_report(struct judge *j, struct report *report, struct entry *e);

@@ -102,6 +102,20 @@ static bool is_shared_wait(const struct judge *j, const struct entry *e)
 	return e->base_ns * e->n_on > STARVED_SHARE * wall;
 }
 
+/* Ranks whose launches say that they had more to do are no slow machines. */
+static void ask_for_work(struct judge *j)
+{
+	for (size_t i = 0; i < j->entries.n; i++) {
+		struct entry *e = &j->entries.v[i];
+
+		if (e->blame != BLAME_COMPUTE)
+			continue;
+		kernel_work(j, e);
+		if (e->work == WORK_MORE)
+			e->cause = CAUSE_WORKLOAD_IMBALANCE;
+	}
+}
+
 static double common_part(const struct judge *j, uint32_t t, int b, double *x)
 {
 	size_t n = 0;
@@ -190,7 +204,8 @@ static bool transfers_rose(const struct judge *j, const uint32_t *at, size_t n, 
 
 	for (size_t i = 0; i < n; i++)
 		for (size_t u = 0; u < j->links.n; u++) {
-			spent[i >= split] += (double)j->links.v[u].at[at[i]].spent;
+			spent[i >= split] +=
+			    (double)(j->links.v[u].at[at[i]].spent + j->links.v[u].at[at[i]].alone);
 			bytes[i >= split] += (double)j->links.v[u].at[at[i]].bytes;
 		}
 	if (spent[0] <= 0 || bytes[0] <= 0)
@@ -337,6 +352,7 @@ void job_findings(struct judge *j, struct report *report)
 	own_references(j);
 	own_entries(j);
 	find_saves(j);
+	ask_for_work(j);
 	entries_drop(j, is_shared_save);
 	entries_drop(j, is_shared_wait);
 	link_entries(j);

@@ -350,11 +350,15 @@ static void own_exclusions(const struct judge *j, struct report *r, struct findi
 			report_printf(r, "%s by %s ms a step, peers' by %s ms",
 				      many ? "their hosts delay them" : "its host delays it",
 				      amount(r, value), amount(r, expected)));
-		if (e->n_on >= 3)
+		if (e->work == WORK_SAME)
 			exclude(f, CAUSE_WORKLOAD_IMBALANCE,
-				report_printf(r, "the same rank%s in %u of %u steps",
-					      many ? "s are slow" : " is slow", e->n_on,
-					      judged_steps(j)));
+				report_printf(r,
+					      "the kernels that take longer are launched as often "
+					      "and as large as %s peers'",
+					      many ? "their" : "its"));
+		if (e->work == WORK_MORE)
+			exclude(f, CAUSE_COMPUTE_STRAGGLER,
+				"the kernels that take longer are launched larger, or more often");
 	} else {
 		mean_parts(j, e, BLAME_COMPUTE, &value, &expected);
 		exclude(f, CAUSE_COMPUTE_STRAGGLER,
@@ -392,6 +396,14 @@ static void own_summary(const struct judge *j, struct report *r, struct finding 
 	peers = amount(r, expected);
 	switch (e->blame) {
 	case BLAME_COMPUTE:
+		if (e->work == WORK_MORE) {
+			f->summary = report_printf(
+			    r,
+			    "%s %s more work, %.3g times that of %s peers in the kernels that take "
+			    "longer: %s ms a step, peers %s ms, %s",
+			    name, many ? "have" : "has", e->work_ratio, its, mine, peers, at);
+			break;
+		}
 		f->summary = report_printf(
 		    r, "%s compute%s %s ms a step where %s peers need %s ms, %s%s", name, verb,
 		    mine, its, peers, at,
@@ -615,6 +627,12 @@ void words_next(const struct judge *j, struct report *r, struct finding *f, cons
 
 	if (advice(j, e))
 		*vec_push(&f->next) = advice(j, e);
+	if (may_be_work(e))
+		*vec_push(&f->next) = report_printf(
+		    r,
+		    "before its machine is drained: compare the tokens and sequence lengths of %s "
+		    "in these steps with its peers'",
+		    first);
 	switch (e->cause) {
 	case CAUSE_COMPUTE_STRAGGLER:
 	case CAUSE_THROTTLING:
