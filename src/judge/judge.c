@@ -273,8 +273,10 @@ int judge_step(struct judge *j, uint64_t number, struct step *const *steps)
 	take_points(j, steps, t);
 	if (!m->n_rows)
 		return 0;
-	if (!t && !j->dropped_steps)
+	if (m->n_rows > j->roles_of) { /* not all ranks need have the first steps */
 		roles_find(j, steps);
+		j->roles_of = m->n_rows;
+	}
 	restart_step(j, t);
 	j->n_steps++;
 	take_ops(j, steps, j->dropped_steps + t);

@@ -252,6 +252,7 @@ struct judge {
 	uint32_t *by_role;	 /* rows in order of role, ascending in each */
 	uint32_t *first_of_role; /* [n_roles + 1] into by_role */
 	bool staged;		 /* roles are pipeline stages, in order */
+	uint32_t roles_of;	 /* rows in the step by which they were found */
 	uint32_t *node;		 /* [row] */
 	uint32_t n_nodes;
 	bool nodes_known; /* by host names or GPU indices */

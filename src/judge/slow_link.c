@@ -116,12 +116,15 @@ static void judge_kind(struct judge *j, const struct link_sample *s, size_t n,
 		memcpy(x, speeds.v, speeds.n * sizeof(*x));
 	reference = speeds.n > 1 ? robust_reference(x, speeds.n) : 0;
 	for (size_t i = 0; i < n; i++) {
+		const struct paired *in = &p->insts.v[s[i].inst];
 		struct link_unit *u = &j->links.v[s[i].unit];
 		double speed;
 
 		at += i && s[i].unit != s[i - 1].unit;
 		speed = speeds.v[at];
-		u->at[t].bytes += (float)p->insts.v[s[i].inst].bytes;
+		if (speeds.n < 2 && in->op == COMM_ALL_TO_ALL) /* its bytes are one member's */
+			continue;
+		u->at[t].bytes += (float)in->bytes;
 		if (speeds.n < 2) {
 			u->at[t].alone += (float)speed;
 			continue;
