@@ -421,6 +421,69 @@ static void judge_blames_nobody_for_work_that_moves(void **state)
 	f = made_finish(&m, 1);
 	assert_int_equal(f->cause, CAUSE_WORKLOAD_IMBALANCE);
 	assert_int_equal(f->culprits.n, 0);
+	/* evened out each does the mean of a step, about 100 ms, where the largest of eight does
+	 * 132 */
+	assert_true(f->slowdown > 1.25 && f->slowdown < 1.35);
+	made_done(&m);
+}
+
+/* All write, some a little longer: the save is the job's, and no rank's. */
+static void judge_takes_a_save_of_all_ranks_for_what_it_is(void **state)
+{
+	struct work w[RANKS_MAX];
+	const struct finding *f;
+	struct made m;
+
+	(void)state;
+	made_new(&m, 4);
+	for (uint64_t t = 0; t < 12; t++) {
+		struct step *steps[RANKS_MAX];
+		bool saves = t == 5 || t == 9;
+
+		made_even(&m, t, w, 100);
+		for (uint32_t r = 0; r < 4; r++) {
+			w[r].host = !saves ? 0 : r == 2 ? 860 : 800;
+			steps[r] =
+			    made_step(&m, r, t, &w[r], saves ? 963 : 103, (int64_t)t * 2000 * MS);
+			if (saves)
+				steps[r]->comms[0].op = COMM_BARRIER;
+		}
+		assert_int_equal(judge_step(m.judge, t, steps), 0);
+	}
+	f = made_finish(&m, 1);
+	assert_int_equal(f->cause, CAUSE_CHECKPOINT);
+	assert_int_equal(f->culprits.n, 0);
+	assert_true(f->slowdown > 7);
+	made_done(&m);
+}
+
+/* A chip that is a little slower than others is not named beside one that is far slower; one whose
+   recording begins later is. */
+static void judge_joins_ranks_that_are_slow_alike(void **state)
+{
+	struct work w[RANKS_MAX];
+	const struct finding *f;
+	struct made m;
+
+	(void)state;
+	made_new(&m, 8);
+	for (uint64_t t = 0; t < 12; t++) {
+		struct step *steps[RANKS_MAX];
+
+		made_even(&m, t, w, 100);
+		w[1].compute += 30;
+		w[3].compute += 4;
+		w[5].compute += 30;
+		for (uint32_t r = 0; r < 8; r++)
+			steps[r] = r == 5 && t < 7
+				       ? NULL
+				       : made_step(&m, r, t, &w[r], 133, (int64_t)t * 1000 * MS);
+		assert_int_equal(judge_step(m.judge, t, steps), 0);
+	}
+	f = made_finish(&m, 1);
+	assert_int_equal(f->culprits.n, 2);
+	assert_int_equal(f->culprits.v[0], 1);
+	assert_int_equal(f->culprits.v[1], 5);
 	made_done(&m);
 }
 
@@ -649,6 +712,8 @@ int main(void)
 		cmocka_unit_test(as_large_launches_are_a_slow_machine),
 		cmocka_unit_test(launches_that_tell_nothing_leave_both_possible),
 		cmocka_unit_test(judge_blames_nobody_for_work_that_moves),
+		cmocka_unit_test(judge_takes_a_save_of_all_ranks_for_what_it_is),
+		cmocka_unit_test(judge_joins_ranks_that_are_slow_alike),
 		cmocka_unit_test(judge_takes_a_silent_writer_before_a_barrier_for_a_save),
 		cmocka_unit_test(judge_sets_warm_up_aside),
 		cmocka_unit_test(judge_calls_a_job_slower_that_all_ranks_share),

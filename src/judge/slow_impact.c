@@ -310,21 +310,41 @@ bool is_shared_work(const struct judge *j, const struct entry *e)
 	       !on_one_node(j, e);
 }
 
+/* Own time of each row times this, and all of a role compute as much: the work does not vanish when
+   it is evened out, each has the mean of all. */
+static void evened_work(const struct judge *j, uint32_t t, double *scale)
+{
+	for (uint32_t role = 0; role < j->n_roles; role++) {
+		double sum = 0, n = 0;
+
+		for (const uint32_t *row = role_rows(j, role); row < role_end(j, role); row++)
+			if (point_of(j, *row, t)->own >= 0) {
+				sum += (double)point_of(j, *row, t)->part[BLAME_COMPUTE];
+				n++;
+			}
+		for (const uint32_t *row = role_rows(j, role); row < role_end(j, role); row++) {
+			const struct point *p = point_of(j, *row, t);
+			double own = (double)p->own, now = (double)p->part[BLAME_COMPUTE];
+
+			scale[*row] = own > 0 && now > 0 ? (own - now + sum / n) / own : 1;
+		}
+	}
+}
+
 /* Rank by rank and step by step somebody else has more to do. */
 bool imbalance_of_work(struct judge *j, struct entry *ret)
 {
-	_cleanup_free_ bool *rows = xcalloc(j->n_rows + 1, 1);
+	_cleanup_free_ double *scale = xcalloc(j->n_rows + 1, sizeof(*scale));
 	struct entry e = { .cause = CAUSE_WORKLOAD_IMBALANCE,
 			   .blame = BLAME_COMPUTE,
 			   .node = NO_ID };
-	struct what_if none = { 0 }, all = { .rows = rows };
+	struct what_if none = { 0 }, even = { .scale = scale };
 	bool restless, named = false;
 	double wall = 0, least = j->job->cpu_job ? SPREAD_MIN_CPU : SPREAD_MIN;
 	double weight = weight_least(j);
 
 	if (j->n_rows < 2)
 		return false;
-	memset(rows, 1, j->n_rows);
 	e.on = arena_alloc(&j->scratch, j->n_steps + 1);
 	restless = share_of_most_loaded(j, &e) <= SHARE_MAX && e.windows >= CHANGES_MIN;
 	restless |= turns(j) >= CHANGES_MIN;
@@ -352,7 +372,8 @@ bool imbalance_of_work(struct judge *j, struct entry *ret)
 			continue;
 		before = run(j, t, &none);
 		e.spent_ns += before;
-		e.saved_ns += fmax(0, before - run(j, t, &all));
+		evened_work(j, t, scale);
+		e.saved_ns += fmax(0, before - run(j, t, &even));
 	}
 	for_all_steps(j, &e);
 	*ret = e;

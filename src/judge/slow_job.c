@@ -15,6 +15,7 @@
 #define TRANSFERS_ROSE	 1.2  /* after over before, of all transfers together */
 #define REGRESSION_NOTE	 1.1  /* after over before */
 #define REGRESSION_FAULT 1.25
+#define TRIFLE_SHARE	 0.1 /* of its steps */
 #define SPLITS_LEAST                                                                               \
 	1000 /* so many ways to pick the slow steps: that they are the last is no chance */
 
@@ -86,7 +87,7 @@ static void find_saves(struct judge *j)
 static bool is_shared_save(const struct judge *j, const struct entry *e)
 {
 	(void)j;
-	return e->blame == BLAME_SAVE && e->base_ns > e->mean_ns;
+	return (e->blame == BLAME_SAVE || e->cause == CAUSE_CHECKPOINT) && e->base_ns > e->mean_ns;
 }
 
 /* Where all ranks wait for data, the one that waits a little longer in some steps is not the point.
@@ -325,6 +326,13 @@ static void report_spikes(struct judge *j, struct report *report, const bool *ex
 	entry_report(j, report, &e);
 }
 
+/* What costs a small part of its steps explains nothing of how long these are: of a save by all
+   ranks, those that take a little longer. */
+static bool is_trifle_of_steps(const struct entry *e)
+{
+	return e->saved_ns < TRIFLE_SHARE * e->spent_ns;
+}
+
 static void report_entries(struct judge *j, struct report *report, bool *explained, bool *data,
 			   bool *save)
 {
@@ -334,8 +342,8 @@ static void report_entries(struct judge *j, struct report *report, bool *explain
 		struct entry *e = &j->entries.v[i];
 
 		*data |= e->cause == CAUSE_DATA_STARVED;
-		*save |= e->cause == CAUSE_CHECKPOINT;
-		for (uint32_t t = 0; t < j->n_steps; t++)
+		*save |= e->cause == CAUSE_CHECKPOINT && !is_trifle_of_steps(e);
+		for (uint32_t t = 0; t < j->n_steps && !is_trifle_of_steps(e); t++)
 			explained[t] |= e->on[t];
 		entry_report(j, report, e);
 	}
