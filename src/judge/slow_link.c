@@ -122,7 +122,7 @@ static void judge_kind(struct judge *j, const struct link_sample *s, size_t n,
 
 		at += i && s[i].unit != s[i - 1].unit;
 		speed = speeds.v[at];
-		if (speeds.n < 2 && in->op == COMM_ALL_TO_ALL) /* its bytes are one member's */
+		if (speeds.n < 2 && in->op == COMM_ALL_TO_ALL) /* its members' bytes differ */
 			continue;
 		u->at[t].bytes += (float)in->bytes;
 		if (speeds.n < 2) {
