@@ -93,7 +93,7 @@ static void forget(struct judge *j)
 	for (uint32_t row = 0; row < j->n_rows; row++)
 		memmove(point_of(j, row, 0), point_of(j, row, half), keep * sizeof(struct point));
 	for (uint32_t k = 0; k < j->n_kernels; k++) {
-		float *all[] = { j->kernels[k].typical, j->kernels[k].total };
+		float *all[] = { j->kernels[k].typical, j->kernels[k].total, j->kernels[k].spread };
 
 		for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
 			memmove(all[i], all[i] + half, keep * sizeof(float));
@@ -447,6 +447,7 @@ struct judge *judge_free(struct judge *j)
 		replay_free(j->moments[t].replay);
 	for (uint32_t k = 0; k < j->n_kernels; k++) {
 		free(j->kernels[k].typical);
+		free(j->kernels[k].spread);
 		free(j->kernels[k].total);
 	}
 	for (size_t u = 0; u < j->links.n; u++) {

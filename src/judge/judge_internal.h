@@ -153,6 +153,7 @@ struct kernel_line {
 	uint32_t name;
 	float *typical; /* [step] lower quartile over rows of the mean duration, ns; 0: absent */
 	float *total;	/* [step] lower median over rows of the summed duration, ns */
+	float *spread;	/* [step] distance of the quartiles over rows of the mean duration, ns */
 };
 #define KERNELS_MAX 512u
 
@@ -410,5 +411,7 @@ const struct detail *main_detail(const struct detail *v,
 void entry_report(struct judge *j, struct report *report, struct entry *e);
 /* slow_words.c */
 const char *name_of(const struct judge *j, uint32_t id); /* NULL: none */
+/* Where a rank was in the last of an entry's steps. */
+struct job_place place_of_row(const struct judge *j, const struct entry *e, uint32_t row);
 void words_say(const struct judge *j, struct report *r, struct finding *f, const struct entry *e);
 void words_next(const struct judge *j, struct report *r, struct finding *f, const struct entry *e);

@@ -49,6 +49,7 @@ static void line_of(struct judge *j, uint32_t name)
 		k->name = name;
 		k->typical = xcalloc(j->history, sizeof(*k->typical));
 		k->total = xcalloc(j->history, sizeof(*k->total));
+		k->spread = xcalloc(j->history, sizeof(*k->spread));
 		j->kernel_of_name[name] = j->n_kernels++;
 	}
 }
@@ -124,6 +125,8 @@ void kernel_step(struct judge *j, struct step *const *steps, uint32_t t)
 		for (size_t i = 0; i < n[line]; i++)
 			x[i] = its[i].count > 0 ? (double)(its[i].sum / its[i].count) : 0;
 		j->kernels[line].typical[t] = (float)stats_quantile(x, n[line], 0.25);
+		j->kernels[line].spread[t] =
+		    (float)stats_quantile(x, n[line], 0.75) - j->kernels[line].typical[t];
 		for (size_t i = 0; i < n[line]; i++)
 			x[i] = (double)its[i].sum;
 		j->kernels[line].total[t] = (float)lower_median(x, n[line]);
@@ -451,6 +454,17 @@ struct regression {
 	double before, after, lost_ns;
 };
 
+/* How far ranks differ in a kernel: where its work is uneven, as that of experts is, a step up by
+   no more than that may be chance. */
+static double usual_spread(const struct kernel_line *line, const uint32_t *at, size_t n)
+{
+	_cleanup_free_ double *x = xmalloc((n + 1) * sizeof(*x));
+
+	for (size_t i = 0; i < n; i++)
+		x[i] = (double)line->spread[at[i]];
+	return stats_median(x, n);
+}
+
 static struct regression find_regression(const struct judge *j, const uint32_t *at, size_t n)
 {
 	struct regression worst = { .kernel = NO_ID };
@@ -467,7 +481,8 @@ static struct regression find_regression(const struct judge *j, const uint32_t *
 		for (; i < n && line->typical[at[i]] > 0; i++)
 			x[i] = (double)line->typical[at[i]] / factor[i];
 		if (i < n || !(r.split = step_up(x, n, 2, &r.before, &r.after)) ||
-		    r.after <= r.before * REGRESSION_MIN)
+		    r.after <= r.before * REGRESSION_MIN ||
+		    r.after - r.before < usual_spread(line, at, n))
 			continue;
 		for (i = r.split; i < n; i++) {
 			r.lost_ns += (double)line->total[at[i]] * (1 - r.before / r.after);

@@ -311,6 +311,15 @@ static void add_victims(const struct judge *j, struct report *r, struct finding 
 	free(rows.v);
 }
 
+struct job_place place_of_row(const struct judge *j, const struct entry *e, uint32_t row)
+{
+	uint32_t t = j->n_steps - 1;
+
+	while (t && !e->on[t])
+		t--;
+	return job_place(j->job, row, j->moments[t].run);
+}
+
 static void set_culprits(const struct judge *j, struct report *r, struct finding *f,
 			 const struct entry *e)
 {
@@ -321,7 +330,7 @@ static void set_culprits(const struct judge *j, struct report *r, struct finding
 		*vec_push(&f->coords) = report_printf(r, "%s", place);
 	}
 	for (size_t i = 0; i < e->rows.n; i++) {
-		const char *host = name_of(j, j->job->ranks[e->rows.v[i]].host);
+		const char *host = name_of(j, place_of_row(j, e, e->rows.v[i]).host);
 		bool known = !host;
 
 		*vec_push(&f->culprits) = e->rows.v[i];
