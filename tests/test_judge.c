@@ -427,7 +427,53 @@ static void judge_blames_nobody_for_work_that_moves(void **state)
 	made_done(&m);
 }
 
-/* All write, some a little longer: the save is the job's, and no rank's. */
+/* A kernel whose work differs from rank to rank by half is no regression where it steps up by a
+ * fifth. */
+static void uneven_work_of_a_kernel_is_no_regression(void **state)
+{
+	struct work w[RANKS_MAX];
+	const struct finding *f;
+	struct made m;
+
+	(void)state;
+	made_new(&m, 8);
+	for (uint64_t t = 0; t < 12; t++) {
+		for (uint32_t r = 0; r < 8; r++)
+			w[r] = (struct work){
+				.compute =
+				    (60 + 10 * (double)((r + 3 * t) % 8)) * (t < 6 ? 1 : 1.2),
+				.loader = 1,
+			};
+		made_play(&m, t, w);
+	}
+	f = made_finish(&m, 1);
+	assert_int_equal(f->cause, CAUSE_WORKLOAD_IMBALANCE);
+	made_done(&m);
+}
+
+/* All wait for data, and each time for the one that waits longest. */
+static void starvation_costs_what_the_last_one_waits(void **state)
+{
+	struct work w[RANKS_MAX];
+	const struct finding *f;
+	struct made m;
+
+	(void)state;
+	made_new(&m, 8);
+	for (uint64_t t = 0; t < 12; t++) {
+		made_even(&m, t, w, 100);
+		for (uint32_t r = 0; r < 8; r++)
+			w[r].data = (r + t) % 8 ? 40 + (double)((r * 5 + t) % 4) : 60;
+		made_play(&m, t, w);
+	}
+	f = made_finish(&m, 1);
+	assert_int_equal(f->cause, CAUSE_DATA_STARVED);
+	assert_int_equal(f->culprits.n, 0);
+	assert_true(f->slowdown > 1.54 && f->slowdown < 1.62);
+	made_done(&m);
+}
+
+/* All write, some a little longer, every fourth step: the save is the job's, and no rank's. */
 static void judge_takes_a_save_of_all_ranks_for_what_it_is(void **state)
 {
 	struct work w[RANKS_MAX];
@@ -436,9 +482,9 @@ static void judge_takes_a_save_of_all_ranks_for_what_it_is(void **state)
 
 	(void)state;
 	made_new(&m, 4);
-	for (uint64_t t = 0; t < 12; t++) {
+	for (uint64_t t = 0; t < 10; t++) {
 		struct step *steps[RANKS_MAX];
-		bool saves = t == 5 || t == 9;
+		bool saves = t % 4 == 1;
 
 		made_even(&m, t, w, 100);
 		for (uint32_t r = 0; r < 4; r++) {
@@ -712,6 +758,8 @@ int main(void)
 		cmocka_unit_test(as_large_launches_are_a_slow_machine),
 		cmocka_unit_test(launches_that_tell_nothing_leave_both_possible),
 		cmocka_unit_test(judge_blames_nobody_for_work_that_moves),
+		cmocka_unit_test(uneven_work_of_a_kernel_is_no_regression),
+		cmocka_unit_test(starvation_costs_what_the_last_one_waits),
 		cmocka_unit_test(judge_takes_a_save_of_all_ranks_for_what_it_is),
 		cmocka_unit_test(judge_joins_ranks_that_are_slow_alike),
 		cmocka_unit_test(judge_takes_a_silent_writer_before_a_barrier_for_a_save),

@@ -10,6 +10,7 @@
 
 #define WARM_UP		 1.3  /* times the usual own work, on all ranks, at the beginning */
 #define STARVED_SHARE	 0.05 /* of the step: all ranks wait for data */
+#define COMMON_MOST	 2.0  /* times what all wait: more is a rank's */
 #define LAUNCH_BOUND	 0.35 /* of the step: all ranks wait for their hosts */
 #define SPIKE		 1.5  /* times the usual step */
 #define TRANSFERS_ROSE	 1.2  /* after over before, of all transfers together */
@@ -51,13 +52,19 @@ void job_set_aside(struct judge *j)
 	}
 }
 
+/* A quarter of the steps, rounded up: what comes every four steps or more seldom. */
+static bool are_few(const struct judge *j, uint32_t steps)
+{
+	return 4 * steps <= j->n_steps + 3;
+}
+
 /* Operations that few steps have: a barrier, the gather of a save. */
 static void mark_odd_operations(struct judge *j)
 {
 	for (size_t i = 0; i < j->ops.n; i++) {
 		const struct op_seen *o = &j->ops.v[i];
 
-		if (o->steps > MIN(OP_MOMENTS, MAX(1u, j->n_steps / 4)) || j->n_steps < 3)
+		if (!are_few(j, o->steps) || o->steps > OP_MOMENTS || j->n_steps < 3)
 			continue;
 		for (uint32_t t = 0; t < j->n_steps; t++)
 			for (uint32_t k = 0; k < o->steps; k++)
@@ -72,7 +79,7 @@ static void find_saves(struct judge *j)
 {
 	for (size_t i = 0; i < j->entries.n; i++) {
 		struct entry *e = &j->entries.v[i];
-		bool all = e->blame == BLAME_HOST && 4 * e->n_on <= j->n_steps + 3;
+		bool all = e->blame == BLAME_HOST && are_few(j, e->n_on);
 
 		for (uint32_t t = 0; t < j->n_steps; t++)
 			all &= !e->on[t] || j->moments[t].odd_op ||
@@ -130,6 +137,17 @@ static double common_part(const struct judge *j, uint32_t t, int b, double *x)
 	return n ? lower_median(x, n) : 0;
 }
 
+/* All wait for the one that waits longest. */
+static double longest_part(const struct judge *j, uint32_t t, enum blame b)
+{
+	double most = 0;
+
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		if (point_of(j, row, t)->own >= 0)
+			most = fmax(most, (double)point_of(j, row, t)->part[b]);
+	return most;
+}
+
 /* What every rank spends in one part, when that is much: the job's, not a rank's. */
 static bool common_entry(struct judge *j, enum blame b, double share, struct entry *e)
 {
@@ -154,7 +172,7 @@ static bool common_entry(struct judge *j, enum blame b, double share, struct ent
 		e->n_on += e->on[t];
 		if (windowed && !e->on[t])
 			continue;
-		e->saved_ns += now;
+		e->saved_ns += windowed ? fmin(COMMON_MOST * now, longest_part(j, t, b)) : now;
 		e->spent_ns += j->moments[t].wall;
 	}
 	e->mass_ns = e->saved_ns;
@@ -303,6 +321,7 @@ static void report_spikes(struct judge *j, struct report *report, const bool *ex
 	struct entry e = { .cause = CAUSE_UNKNOWN, .blame = BLAMES, .node = NO_ID, .common = true };
 	size_t n = judged_walls(j, x, at);
 	double usual = n >= 5 ? lower_median(x, n) : INFINITY;
+	bool saves;
 
 	e.on = arena_alloc(&j->scratch, j->n_steps + 1);
 	for (uint32_t t = 0; t < j->n_steps; t++) {
@@ -313,13 +332,14 @@ static void report_spikes(struct judge *j, struct report *report, const bool *ex
 		e.spent_ns += j->moments[t].wall;
 		e.saved_ns += j->moments[t].wall - usual;
 	}
-	if (!e.n_on || 4 * e.n_on > n)
+	saves = e.n_on && all_save(j, &e);
+	if (!e.n_on || 4 * e.n_on > n + (saves ? 3 : 0))
 		return;
 	e.mean_ns = e.spent_ns / e.n_on;
 	e.base_ns = usual;
 	e.ratio = e.mean_ns / usual;
 	e.mass_ns = e.saved_ns;
-	if (all_save(j, &e)) {
+	if (saves) {
 		e.cause = CAUSE_CHECKPOINT;
 		e.blame = BLAME_SAVE;
 	}
