@@ -427,6 +427,27 @@ static void judge_blames_nobody_for_work_that_moves(void **state)
 	made_done(&m);
 }
 
+/* A rank that gets slower and slower is no uneven work, however much its excess changes. */
+static void a_rank_that_drifts_is_no_uneven_work(void **state)
+{
+	struct work w[RANKS_MAX];
+	const struct finding *f;
+	struct made m;
+
+	(void)state;
+	made_new(&m, 8);
+	for (uint64_t t = 0; t < 5; t++) {
+		made_even(&m, t, w, 100);
+		w[2].compute *= 1 + 0.1 * (double)(t + 1);
+		made_play(&m, t, w);
+	}
+	f = made_finish(&m, 1);
+	assert_int_equal(f->cause, CAUSE_COMPUTE_STRAGGLER);
+	assert_int_equal(f->culprits.n, 1);
+	assert_int_equal(f->culprits.v[0], 2);
+	made_done(&m);
+}
+
 /* A kernel whose work differs from rank to rank by half is no regression where it steps up by a
  * fifth. */
 static void uneven_work_of_a_kernel_is_no_regression(void **state)
@@ -758,6 +779,7 @@ int main(void)
 		cmocka_unit_test(as_large_launches_are_a_slow_machine),
 		cmocka_unit_test(launches_that_tell_nothing_leave_both_possible),
 		cmocka_unit_test(judge_blames_nobody_for_work_that_moves),
+		cmocka_unit_test(a_rank_that_drifts_is_no_uneven_work),
 		cmocka_unit_test(uneven_work_of_a_kernel_is_no_regression),
 		cmocka_unit_test(starvation_costs_what_the_last_one_waits),
 		cmocka_unit_test(judge_takes_a_save_of_all_ranks_for_what_it_is),

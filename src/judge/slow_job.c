@@ -255,12 +255,16 @@ static bool is_for_data(const struct judge *j, const uint32_t *at, size_t n, siz
 			double added)
 {
 	_cleanup_free_ double *x = xmalloc((j->n_rows + 1) * sizeof(*x));
-	double mean[2] = { 0 };
+	double before = INFINITY,
+	       after = 0; /* it may have begun a step earlier: the least before */
 
-	for (size_t i = 0; i < n; i++)
-		mean[i >= split] +=
-		    common_part(j, at[i], BLAME_DATA, x) / (double)(i >= split ? n - split : split);
-	return mean[1] - mean[0] > 0.5 * added;
+	for (size_t i = 0; i < n; i++) {
+		double now = common_part(j, at[i], BLAME_DATA, x);
+
+		before = i < split ? fmin(before, now) : before;
+		after += i < split ? 0 : now / (double)(n - split);
+	}
+	return after - before > 0.5 * added;
 }
 
 /* L1: the job got slower since a step and nobody was named for it. */

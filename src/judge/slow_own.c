@@ -572,11 +572,11 @@ static double unsteadiness(const struct judge *j, const struct entry *e)
 	if (n < 3)
 		return 0;
 	for (size_t i = 1; i < n; i++)
-		change[i - 1] = fabs(x[i] - x[i - 1]);
+		change[i - 1] = x[i] - x[i - 1];
 	middle = stats_median(x, n);
 	spread = stats_mad(x, n, middle);
 	/* of two steps of the same noise: what a drift does not add to */
-	spread = fmin(spread, stats_median(change, n - 1) / M_SQRT2);
+	spread = fmin(spread, stats_mad(change, n - 1, stats_median(change, n - 1)) / M_SQRT2);
 	return spread / fmax(middle, 1e-9);
 }
 
