@@ -25,6 +25,8 @@ struct made {
 	struct judge *judge;
 	struct report report;
 	struct arena arena;
+	double
+	    halfway;  /* no pipeline: all do the same, and meet for another 1 ms at this own time */
 	bool experts; /* the ranks of a stage exchange tokens, as many as each has, unnumbered */
 };
 
@@ -108,13 +110,13 @@ static void coll_add(struct step *s, uint32_t group, enum comm_op op, uint64_t b
 static void made_play(struct made *m, uint64_t number, const double *own, const double *gather)
 {
 	struct step *steps[RANKS] = { NULL };
-	double wall = 0;
+	double wall = 0, more = m->halfway > 0 ? 1 : 0;
 
 	for (uint32_t r = 0; r < RANKS; r++)
-		wall = fmax(wall, own[r] + gather[r] + 2);
+		wall = fmax(wall, own[r] + gather[r] + 2 + more);
 	for (uint32_t r = 0; r < RANKS; r++) {
 		struct step *s = arena_alloc(&m->arena, sizeof(*s));
-		double met = fmax(own[r], own[r ^ 1]) + 1;
+		double met = fmax(own[r], own[r ^ 1]) + 1 + more, mine = own[r] + more;
 
 		if (own[r] <= 0)
 			continue;
@@ -126,14 +128,18 @@ static void made_play(struct made *m, uint64_t number, const double *own, const 
 				    .own_ns = ns(own[r]),
 				    .own = { [OWN_COMPUTE] = ns(own[r]) },
 				    .host_what = NO_ID };
-		s->comms = arena_alloc(&m->arena, 4 * sizeof(*s->comms));
-		s->colls = arena_alloc(&m->arena, 4 * sizeof(*s->colls));
-		coll_add(s, 1, r / LINES % 2 ? COMM_RECV : COMM_SEND, 1024, 0, 0.01, 0);
+		s->comms = arena_alloc(&m->arena, 5 * sizeof(*s->comms));
+		s->colls = arena_alloc(&m->arena, 5 * sizeof(*s->colls));
+		if (m->halfway <= 0)
+			coll_add(s, 1, r / LINES % 2 ? COMM_RECV : COMM_SEND, 1024, 0, 0.01, 0);
+		if (m->halfway > 0)
+			coll_add(s, 2, COMM_REDUCE_SCATTER, 1 << 20, m->halfway, m->halfway + 1,
+				 m->halfway);
 		if (m->experts) {
-			coll_add(s, 0, COMM_ALL_TO_ALL, (r + 1) << 20, own[r], met, own[r]);
+			coll_add(s, 0, COMM_ALL_TO_ALL, (r + 1) << 20, mine, met, own[r]);
 			s->colls[s->n_colls - 1].seq = -1;
 		} else {
-			coll_add(s, 0, COMM_ALL_REDUCE, 1 << 20, own[r], met, own[r]);
+			coll_add(s, 0, COMM_ALL_REDUCE, 1 << 20, mine, met, own[r]);
 		}
 		if (gather[r] > 0)
 			coll_add(s, 0, COMM_ALL_GATHER, (64 + r / LINES) << 20, met,
@@ -252,6 +258,37 @@ static void an_all_to_all_of_unequal_bytes_is_one(void **state)
 	made_done(&m);
 }
 
+/* All work alike up to where they meet, and unevenly behind it: evened out, each has the mean of
+   its stage there, and no more before. */
+static void uneven_work_behind_a_meeting_costs_what_evening_it_saves(void **state)
+{
+	double own[RANKS], with = 0, without = 0;
+	const struct finding *f;
+	struct made m;
+
+	(void)state;
+	made_new(&m);
+	m.halfway = 50;
+	for (uint64_t t = 0; t < 16; t++) {
+		double most = 0, mean = 0;
+
+		for (uint32_t r = 0; r < RANKS; r++)
+			own[r] = 60 + (double)(hash_mix(r + 77, t) % 80);
+		for (uint32_t r = 0; r < RANKS; r++) {
+			most = fmax(most, own[r]);
+			mean += own[r] / RANKS;
+		}
+		with += most + 3;
+		without += mean + 3;
+		made_play(&m, t, own, no_gather);
+	}
+	assert_int_equal(made_finish(&m), 1);
+	f = &m.report.findings.v[0];
+	assert_int_equal(f->cause, CAUSE_WORKLOAD_IMBALANCE);
+	assert_true(fabs(f->slowdown / (with / without) - 1) < 0.05);
+	made_done(&m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -259,6 +296,7 @@ int main(void)
 		cmocka_unit_test(stages_are_found_where_all_ranks_are_there),
 		cmocka_unit_test(transfers_of_one_group_alone_are_no_slow_link),
 		cmocka_unit_test(an_all_to_all_of_unequal_bytes_is_one),
+		cmocka_unit_test(uneven_work_behind_a_meeting_costs_what_evening_it_saves),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -76,9 +76,10 @@ struct replay {
 
 /* What to assume of a step; all of zeros: as it was. */
 struct what_if {
-	const bool *rows;    /* [row] does what its peers did; NULL: nobody */
-	const bool *units;   /* [link unit] is as fast as its like; NULL: none */
-	const double *scale; /* [row] own time times this; NULL: 1 */
+	const bool *rows;	/* [row] does what its peers did; NULL: nobody */
+	const bool *units;	/* [link unit] is as fast as its like; NULL: none */
+	const double *scale;	/* [row] own time times this; NULL: 1 */
+	const uint32_t *source; /* [row] whose work it does, that then is scaled; NULL: its own */
 };
 
 /* A collective as all its members saw it. The first five hold in all steps that are paired alike.
