@@ -37,6 +37,7 @@ static inline void random_kernels(struct step *s, struct arena *a, uint64_t *see
 		k->count = (uint32_t)(random_next(seed) % 3);
 		k->sum_ns = random_time(seed);
 		k->max_ns = random_time(seed);
+		k->blocks = random_next(seed) >> (random_next(seed) % 64);
 		k->hist.n = (uint32_t)(random_next(seed) % 9);
 		k->hist.bins = arena_alloc(a, (k->hist.n + 1) * sizeof(*k->hist.bins));
 		for (uint32_t b = 0; b < k->hist.n; b++) {
@@ -185,7 +186,8 @@ static inline bool step_same(const struct step *a, const struct step *b)
 
 		if (p->name != q->name || p->stream_class != q->stream_class ||
 		    p->count != q->count || p->sum_ns != q->sum_ns || p->max_ns != q->max_ns ||
-		    p->hist.n != q->hist.n || p->hist.count != q->hist.count)
+		    p->blocks != q->blocks || p->hist.n != q->hist.n ||
+		    p->hist.count != q->hist.count)
 			return false;
 		for (uint32_t k = 0; k < p->hist.n; k++)
 			if (p->hist.bins[k].bin != q->hist.bins[k].bin ||

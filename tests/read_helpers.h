@@ -85,6 +85,8 @@ static inline int told_event(void *user, const struct trace_event *e)
 			      e->correlation);
 	if (e->bytes)
 		n += snprintf(line + n, sizeof(line) - (size_t)n, "|bytes %" PRIu64, e->bytes);
+	if (e->blocks)
+		n += snprintf(line + n, sizeof(line) - (size_t)n, "|blocks %" PRIu64, e->blocks);
 	if (c)
 		n += snprintf(line + n, sizeof(line) - (size_t)n,
 			      "|%s group %s desc %s ranks %s dtype %s size %u seq %" PRId64

@@ -80,6 +80,36 @@ static void what_follows_from_other_fields_takes_no_bytes(void **state)
 	assert_true(length_of(&s) > least + 9);
 }
 
+static void forget_blocks(struct step *s)
+{
+	for (uint32_t i = 0; i < s->n_kernels; i++)
+		s->kernels[i].blocks = 0;
+}
+
+/* They came later, and lie behind all else. */
+static void a_record_without_blocks_is_read(void **state)
+{
+	struct arena arena = { 0 };
+	struct step_kernel k = { .count = 2, .sum_ns = 7, .max_ns = 4, .blocks = 12345 };
+	struct step s = { .host_what = NO_ID, .kernels = &k, .n_kernels = 1 }, back;
+	size_t with = length_of(&s), without;
+	struct buf out = { 0 };
+	struct span in;
+
+	(void)state;
+	k.blocks = 0;
+	without = length_of(&s);
+	assert_int_equal(with - without, 2);
+	k.blocks = 12345;
+	step_encode(&out, &s);
+	in = span_of(out.data, without);
+	assert_int_equal(step_decode(&in, &arena, &back, NULL), 0);
+	assert_int_equal(back.kernels[0].max_ns, 4);
+	assert_int_equal(back.kernels[0].blocks, 0);
+	buf_done(&out);
+	arena_done(&arena);
+}
+
 static void every_cut_of_a_record_is_refused(void **state)
 {
 	struct arena arena = { 0 };
@@ -89,6 +119,7 @@ static void every_cut_of_a_record_is_refused(void **state)
 	struct error error = { "" };
 
 	(void)state;
+	forget_blocks(&s);
 	step_encode(&out, &s);
 	for (size_t n = 0; n < out.len; n++) {
 		uint8_t *copy =
@@ -266,6 +297,7 @@ int main(void)
 		cmocka_unit_test(a_varint_is_the_same_however_it_is_made),
 		cmocka_unit_test(any_step_survives_the_trip),
 		cmocka_unit_test(what_follows_from_other_fields_takes_no_bytes),
+		cmocka_unit_test(a_record_without_blocks_is_read),
 		cmocka_unit_test(every_cut_of_a_record_is_refused),
 		cmocka_unit_test(damaged_records_never_hurt),
 		cmocka_unit_test(a_varint_that_does_not_end_is_refused),

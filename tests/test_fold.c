@@ -234,6 +234,63 @@ static void exposed_time_goes_to_what_was_waited_for(void **state)
 	arena_done(&arena);
 }
 
+/* Between any two kernels lies a gap. The collective that runs meanwhile, and afterwards, is not
+   what the second one needed; the one that had just ended is. */
+static void a_gap_between_kernels_needs_no_collective_that_runs_on(void **state)
+{
+	struct made t = made_new(0);
+	struct arena arena = { 0 };
+	struct rank_stream s;
+	struct step a;
+
+	(void)state;
+	made_mark(&t, 0, 0, 90000);
+	made_work(&t, EVENT_KERNEL, "k", 0, 0, 10000, 7);
+	made_work(&t, EVENT_KERNEL, NCCL_NAME, 1, 5000, 80000, 8);
+	made_work(&t, EVENT_KERNEL, NCCL_NAME, 2, 6000, 26000, 9);
+	made_work(&t, EVENT_KERNEL, "k", 3, 11500, 20000, 7);
+	made_work(&t, EVENT_KERNEL, "k", 4, 33000, 90000, 7); /* 7 us behind the second */
+	s = made_finish(&t, 0, 1);
+	a = made_step(&s, 0, &arena);
+	assert_int_equal(a.n_colls, 2);
+	assert_int_equal(a.colls[0].own_need_ns, -1);
+	assert_int_equal(a.colls[1].own_need_ns, 18500);
+	assert_int_equal(a.comm_exposed_ns, 1500 + 13000);
+	rank_stream_done(&s);
+	arena_done(&arena);
+}
+
+static void kernels_keep_how_large_they_are_launched(void **state)
+{
+	struct made t = made_new(0);
+	struct arena arena = { 0 };
+	struct rank_stream s;
+	struct step a;
+
+	(void)state;
+	made_mark(&t, 0, 0, 1000);
+	for (int i = 0; i < 3; i++) {
+		struct trace_event e = { .kind = EVENT_KERNEL,
+					 .name = intern_str(t.sink->names, "gemm"),
+					 .start_ns = 100 * i,
+					 .duration_ns = 50,
+					 .thread = 7,
+					 .correlation = (uint64_t)i + 1,
+					 .blocks = 1000 + 100 * (uint64_t)i };
+
+		made_event(&t, EVENT_LAUNCH, "cudaLaunchKernel", 100 * i, 5, 1, e.correlation,
+			   NULL);
+		assert_int_equal(t.sink->event(t.sink->user, &e), 0);
+	}
+	s = made_finish(&t, 0, 1);
+	a = made_step(&s, 0, &arena);
+	assert_int_equal(a.n_kernels, 1);
+	assert_int_equal(a.kernels[0].count, 3);
+	assert_int_equal(a.kernels[0].blocks, 1100);
+	rank_stream_done(&s);
+	arena_done(&arena);
+}
+
 static void a_kernel_without_arguments_takes_those_of_its_call(void **state)
 {
 	struct made t = made_new(0);
@@ -594,6 +651,8 @@ int main(void)
 		cmocka_unit_test(idle_time_is_split_by_what_the_host_did),
 		cmocka_unit_test(the_function_that_held_the_host_is_named_without_addresses),
 		cmocka_unit_test(exposed_time_goes_to_what_was_waited_for),
+		cmocka_unit_test(a_gap_between_kernels_needs_no_collective_that_runs_on),
+		cmocka_unit_test(kernels_keep_how_large_they_are_launched),
 		cmocka_unit_test(a_kernel_without_arguments_takes_those_of_its_call),
 		cmocka_unit_test(a_cpu_job_computes_in_its_operators),
 		cmocka_unit_test(calls_and_their_events_pair_by_size),

@@ -28,7 +28,8 @@ struct made {
 /* What one rank does in one step, in milliseconds. */
 struct work {
 	double compute, host, data, save;
-	double loader; /* a phase with so much GPU work; what is computed is one kernel then */
+	double loader;	 /* a phase with so much GPU work; what is computed is one kernel then */
+	uint64_t blocks; /* of each launch of that kernel; 0: unknown */
 };
 
 static void made_new(struct made *m, uint32_t n)
@@ -106,7 +107,8 @@ static struct step *made_step(struct made *m, uint32_t r, uint64_t number, const
 		s->kernels[0] = (struct step_kernel){ .name = intern_str(&m->job.names, "gemm"),
 						      .count = 10,
 						      .sum_ns = ns(w->compute),
-						      .max_ns = ns(w->compute / 10) };
+						      .max_ns = ns(w->compute / 10),
+						      .blocks = w->blocks };
 	}
 	s->comms = arena_alloc(&m->arena, sizeof(*s->comms));
 	s->comms[0] = (struct step_comm){ .op = COMM_ALL_REDUCE, .count = 1, .bytes = 1 << 20 };
@@ -331,6 +333,74 @@ static void judge_names_the_slower_half_and_says_its_doubt(void **state)
 	assert_int_equal(f->culprits.n, 4);
 	assert_int_equal(f->culprits.v[3], 6);
 	assert_true(f->confidence < 0.65);
+	assert_int_equal(m.report.assumed.n, 2);
+	made_done(&m);
+}
+
+static bool excludes(const struct finding *f, enum cause cause)
+{
+	for (size_t i = 0; i < f->excluded.n; i++)
+		if (f->excluded.v[i].cause == cause)
+			return true;
+	return false;
+}
+
+/* Rank 3 computes 1.5 times as long; its launches have so many blocks where its peers' have 4000.
+ */
+static const struct finding *slow_with_blocks(struct made *m, uint64_t blocks, uint64_t peers)
+{
+	struct work w[RANKS_MAX];
+
+	made_new(m, 8);
+	for (uint64_t t = 0; t < 12; t++) {
+		made_even(m, t, w, 100);
+		for (uint32_t r = 0; r < 8; r++) {
+			w[r].loader = 0.1;
+			w[r].blocks = r == 3 ? blocks : peers;
+		}
+		w[3].compute *= 1.5;
+		made_play(m, t, w);
+	}
+	return made_finish(m, 1);
+}
+
+static void larger_launches_are_more_work_and_no_slow_machine(void **state)
+{
+	struct made m;
+	const struct finding *f = slow_with_blocks(&m, 5600, 4000);
+
+	(void)state;
+	assert_int_equal(f->cause, CAUSE_WORKLOAD_IMBALANCE);
+	assert_int_equal(f->culprits.n, 1);
+	assert_int_equal(f->culprits.v[0], 3);
+	assert_string_equal(f->action, "fix-data");
+	assert_true(excludes(f, CAUSE_COMPUTE_STRAGGLER));
+	made_done(&m);
+}
+
+static void as_large_launches_are_a_slow_machine(void **state)
+{
+	struct made m;
+	const struct finding *f = slow_with_blocks(&m, 4000, 4000);
+
+	(void)state;
+	assert_int_equal(f->cause, CAUSE_COMPUTE_STRAGGLER);
+	assert_true(excludes(f, CAUSE_WORKLOAD_IMBALANCE));
+	assert_true(f->confidence > 0.95);
+	assert_int_equal(m.report.assumed.n, 0);
+	made_done(&m);
+}
+
+/* A kernel of one block a processor takes its work from a list: its grid says nothing. */
+static void launches_that_tell_nothing_leave_both_possible(void **state)
+{
+	struct made m;
+	const struct finding *f = slow_with_blocks(&m, 132, 132);
+
+	(void)state;
+	assert_int_equal(f->cause, CAUSE_COMPUTE_STRAGGLER);
+	assert_false(excludes(f, CAUSE_WORKLOAD_IMBALANCE));
+	assert_true(f->confidence < 0.9);
 	assert_int_equal(m.report.assumed.n, 1);
 	made_done(&m);
 }
@@ -351,6 +421,136 @@ static void judge_blames_nobody_for_work_that_moves(void **state)
 	f = made_finish(&m, 1);
 	assert_int_equal(f->cause, CAUSE_WORKLOAD_IMBALANCE);
 	assert_int_equal(f->culprits.n, 0);
+	/* evened out each does the mean of a step, about 100 ms, where the largest of eight does
+	 * 132 */
+	assert_true(f->slowdown > 1.25 && f->slowdown < 1.35);
+	made_done(&m);
+}
+
+/* A rank that gets slower and slower is no uneven work, however much its excess changes. */
+static void a_rank_that_drifts_is_no_uneven_work(void **state)
+{
+	struct work w[RANKS_MAX];
+	const struct finding *f;
+	struct made m;
+
+	(void)state;
+	made_new(&m, 8);
+	for (uint64_t t = 0; t < 5; t++) {
+		made_even(&m, t, w, 100);
+		w[2].compute *= 1 + 0.1 * (double)(t + 1);
+		made_play(&m, t, w);
+	}
+	f = made_finish(&m, 1);
+	assert_int_equal(f->cause, CAUSE_COMPUTE_STRAGGLER);
+	assert_int_equal(f->culprits.n, 1);
+	assert_int_equal(f->culprits.v[0], 2);
+	made_done(&m);
+}
+
+/* A kernel whose work differs from rank to rank by half is no regression where it steps up by a
+ * fifth. */
+static void uneven_work_of_a_kernel_is_no_regression(void **state)
+{
+	struct work w[RANKS_MAX];
+	const struct finding *f;
+	struct made m;
+
+	(void)state;
+	made_new(&m, 8);
+	for (uint64_t t = 0; t < 12; t++) {
+		for (uint32_t r = 0; r < 8; r++)
+			w[r] = (struct work){
+				.compute =
+				    (60 + 10 * (double)((r + 3 * t) % 8)) * (t < 6 ? 1 : 1.2),
+				.loader = 1,
+			};
+		made_play(&m, t, w);
+	}
+	f = made_finish(&m, 1);
+	assert_int_equal(f->cause, CAUSE_WORKLOAD_IMBALANCE);
+	made_done(&m);
+}
+
+/* All wait for data, and each time for the one that waits longest. */
+static void starvation_costs_what_the_last_one_waits(void **state)
+{
+	struct work w[RANKS_MAX];
+	const struct finding *f;
+	struct made m;
+
+	(void)state;
+	made_new(&m, 8);
+	for (uint64_t t = 0; t < 12; t++) {
+		made_even(&m, t, w, 100);
+		for (uint32_t r = 0; r < 8; r++)
+			w[r].data = (r + t) % 8 ? 40 + (double)((r * 5 + t) % 4) : 60;
+		made_play(&m, t, w);
+	}
+	f = made_finish(&m, 1);
+	assert_int_equal(f->cause, CAUSE_DATA_STARVED);
+	assert_int_equal(f->culprits.n, 0);
+	assert_true(f->slowdown > 1.54 && f->slowdown < 1.62);
+	made_done(&m);
+}
+
+/* All write, some a little longer, every fourth step: the save is the job's, and no rank's. */
+static void judge_takes_a_save_of_all_ranks_for_what_it_is(void **state)
+{
+	struct work w[RANKS_MAX];
+	const struct finding *f;
+	struct made m;
+
+	(void)state;
+	made_new(&m, 4);
+	for (uint64_t t = 0; t < 10; t++) {
+		struct step *steps[RANKS_MAX];
+		bool saves = t % 4 == 1;
+
+		made_even(&m, t, w, 100);
+		for (uint32_t r = 0; r < 4; r++) {
+			w[r].host = !saves ? 0 : r == 2 ? 860 : 800;
+			steps[r] =
+			    made_step(&m, r, t, &w[r], saves ? 963 : 103, (int64_t)t * 2000 * MS);
+			if (saves)
+				steps[r]->comms[0].op = COMM_BARRIER;
+		}
+		assert_int_equal(judge_step(m.judge, t, steps), 0);
+	}
+	f = made_finish(&m, 1);
+	assert_int_equal(f->cause, CAUSE_CHECKPOINT);
+	assert_int_equal(f->culprits.n, 0);
+	assert_true(f->slowdown > 7);
+	made_done(&m);
+}
+
+/* A chip that is a little slower than others is not named beside one that is far slower; one whose
+   recording begins later is. */
+static void judge_joins_ranks_that_are_slow_alike(void **state)
+{
+	struct work w[RANKS_MAX];
+	const struct finding *f;
+	struct made m;
+
+	(void)state;
+	made_new(&m, 8);
+	for (uint64_t t = 0; t < 12; t++) {
+		struct step *steps[RANKS_MAX];
+
+		made_even(&m, t, w, 100);
+		w[1].compute += 30;
+		w[3].compute += 4;
+		w[5].compute += 30;
+		for (uint32_t r = 0; r < 8; r++)
+			steps[r] = r == 5 && t < 7
+				       ? NULL
+				       : made_step(&m, r, t, &w[r], 133, (int64_t)t * 1000 * MS);
+		assert_int_equal(judge_step(m.judge, t, steps), 0);
+	}
+	f = made_finish(&m, 1);
+	assert_int_equal(f->culprits.n, 2);
+	assert_int_equal(f->culprits.v[0], 1);
+	assert_int_equal(f->culprits.v[1], 5);
 	made_done(&m);
 }
 
@@ -575,7 +775,15 @@ int main(void)
 		cmocka_unit_test(waits_of_all_for_data_are_one_finding),
 		cmocka_unit_test(judge_calls_separate_windows_throttling),
 		cmocka_unit_test(judge_names_the_slower_half_and_says_its_doubt),
+		cmocka_unit_test(larger_launches_are_more_work_and_no_slow_machine),
+		cmocka_unit_test(as_large_launches_are_a_slow_machine),
+		cmocka_unit_test(launches_that_tell_nothing_leave_both_possible),
 		cmocka_unit_test(judge_blames_nobody_for_work_that_moves),
+		cmocka_unit_test(a_rank_that_drifts_is_no_uneven_work),
+		cmocka_unit_test(uneven_work_of_a_kernel_is_no_regression),
+		cmocka_unit_test(starvation_costs_what_the_last_one_waits),
+		cmocka_unit_test(judge_takes_a_save_of_all_ranks_for_what_it_is),
+		cmocka_unit_test(judge_joins_ranks_that_are_slow_alike),
 		cmocka_unit_test(judge_takes_a_silent_writer_before_a_barrier_for_a_save),
 		cmocka_unit_test(judge_sets_warm_up_aside),
 		cmocka_unit_test(judge_calls_a_job_slower_that_all_ranks_share),

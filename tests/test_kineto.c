@@ -83,7 +83,7 @@ static const char all_kinds[] =
     "  \"host_name\": \"node-1\",\n  \"baseTimeNanoseconds\": 1790857026000000001\n}\n";
 
 static const char all_kinds_lines[] =
-    "kernel|void f<int>(float*)|100001|2500|gpu 3 stream 9|correlation 42\n"
+    "kernel|void f<int>(float*)|100001|2500|gpu 3 stream 9|correlation 42|blocks 6\n"
     "kernel|old|200000|3000|gpu 1 stream 7|correlation 43\n"
     "copy|Memcpy HtoD|300000|1000|gpu 0 stream 7|correlation 44|bytes 1024\n"
     "set|Memset|310000|1000|gpu 0 stream 7|correlation 45|bytes 16\n"

@@ -197,6 +197,20 @@ class Restart(unittest.TestCase):
                          [('compute-straggler', [3], [(w['run'], w['first'], w['last']) for w in truth['faults'][0]['windows']])])
         self.assertTrue(any('started again at step 14' in f['summary'] for f in doc['findings']))
 
+    def test_traces_of_ranks_that_moved(self):
+        """Started again on other machines, a rank's fault is on the one where it was then."""
+        self.make('job', SLOW + 'from=17 to=24', steps=28, restarts=('at=14 from=12',), options=('--as', 'kineto'))
+        for path in (self.out / 'job').rglob('rank*.json'):
+            rank, again = int(path.stem[4:]), path.parent.name == 'run1'
+            host = 'new-%d' % (rank // 8) if again else 'old-%d' % (rank // 8)
+            doc = json.loads(path.read_text())
+            doc['host_name'] = host
+            path.write_text(json.dumps(doc))
+        doc = self.told(run('diagnose', '--json', str(self.out / 'job')))
+        found = [f for f in doc['findings'] if f['severity'] != 'note']
+        self.assertEqual([(f['culprits']['ranks'], f['culprits']['hosts']) for f in found], [([3], ['new-0'])])
+        self.assertTrue(any('new-0' in line for line in found[0]['next']))
+
     def test_what_does_not_fit(self):
         for restart, words in (('at=0', b'behind'), ('at=60', b'below 60'), ('at=20 from=30', b'none behind'), ('when=3', b'not understood'),
                                ('at=20 late=99', b'no rank 99')):

@@ -312,6 +312,8 @@ static int item_add(struct fold *f, const struct trace_event *e, uint16_t class,
 
 	if (e->comm || kind == ITEM_COMM_RANGE)
 		comm = item_comm(f, e, class, kind, &seq);
+	else if (kind == ITEM_KERNEL)
+		seq = (uint32_t)MIN(e->blocks, (uint64_t)UINT32_MAX);
 	it = runs_room(&f->runs, gpu, &status, &f->error);
 	if (!it)
 		return status;
@@ -347,6 +349,7 @@ static inline bool item_add_plain(struct fold *f, const struct trace_event *e, e
 		.name = e->name,
 		.correlation = (uint32_t)correlation,
 		.comm = NO_ID,
+		.seq = (uint32_t)MIN(e->blocks, (uint64_t)UINT32_MAX), /* launches have none */
 	};
 	if (start + duration > f->last)
 		f->last = start + duration;

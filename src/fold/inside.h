@@ -66,7 +66,7 @@ struct work {
 		uint32_t name;
 		uint32_t comm; /* of a collective */
 	};
-	uint32_t seq;  /* + 1 */
+	uint32_t seq;  /* + 1; of a kernel that is no communication: its blocks. 0: unknown */
 	uint32_t wait; /* work_ready: the host's part behind the launch; WAIT_NEVER */
 	uint16_t lane;
 	uint8_t kind; /* enum item_kind */

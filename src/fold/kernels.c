@@ -19,6 +19,7 @@ struct kernel_row {
 	uint32_t next; /* row of the same name on another lane, + 1 */
 	uint32_t count;
 	int64_t sum, max;
+	uint64_t blocks;
 	struct bins bins;
 };
 
@@ -81,6 +82,7 @@ static struct kernel_row *row_add(struct kernel_table *t, const struct work *w)
 	row->lane = w->lane;
 	row->count = row->next = 0;
 	row->sum = row->max = 0;
+	row->blocks = 0;
 	row->bins.n = 0;
 	return row;
 }
@@ -154,6 +156,7 @@ static void kernel_merge(struct closing *c, struct step_kernel *k, const struct 
 	else
 		k->hist = h;
 	k->count += row->count;
+	k->blocks += row->blocks; /* the sum; kernels_emit makes it the mean */
 	k->sum_ns += row->sum;
 	k->max_ns = MAX(k->max_ns, row->max);
 }
@@ -181,6 +184,9 @@ static void kernels_emit(struct closing *c)
 		}
 		kernel_merge(c, &s->kernels[k], row);
 	}
+	for (uint32_t k = 0; k < s->n_kernels; k++)
+		s->kernels[k].blocks =
+		    (s->kernels[k].blocks + s->kernels[k].count / 2) / MAX(s->kernels[k].count, 1u);
 }
 
 static int64_t delay_quantile(const struct hist *h, double q)
@@ -222,6 +228,7 @@ void kernels_step(struct closing *c)
 		row = row_of(t, w);
 		row->count++;
 		row->sum += duration;
+		row->blocks += w->seq;
 		row->max = MAX(row->max, duration);
 		bin_count(&row->bins, hist_bin_quick(duration));
 		if (launched)

@@ -188,6 +188,45 @@ static void say(struct runs *t)
 			      t->alone, one ? "" : "s", ranks, one ? "s" : "");
 }
 
+static int move_order(const void *a, const void *b)
+{
+	const struct job_move *x = a, *y = b;
+
+	if (x->row != y->row)
+		return x->row < y->row ? -1 : 1;
+	return x->run < y->run ? -1 : x->run > y->run;
+}
+
+/* Started again, a rank may be on another machine: which one a fault is on depends on its steps. */
+static void note_moves(struct merge *m)
+{
+	VEC(struct job_move) moves = { 0 };
+
+	for (size_t i = 0; i < m->sources.n; i++) {
+		const struct source *s = &m->sources.v[i];
+		struct job_place at = { merge_name(s, s->s.info.host), s->s.info.gpu_index };
+		uint32_t last = RUN_NONE;
+
+		if (s->row == NO_ID || at.host == NO_ID ||
+		    (at.host == m->job.ranks[s->row].host &&
+		     at.gpu_index == m->job.ranks[s->row].gpu_index))
+			continue;
+		for (size_t k = 0; k < s->n_steps; k++) { /* in order of runs */
+			if (s->steps[k].run != last && s->steps[k].run != RUN_NONE)
+				*vec_push(&moves) =
+				    (struct job_move){ s->row, s->steps[k].run, at };
+			last = s->steps[k].run;
+		}
+	}
+	if (moves.n) {
+		qsort(moves.v, moves.n, sizeof(*moves.v), move_order);
+		m->job.moves = arena_alloc(&m->job.arena, moves.n * sizeof(*moves.v));
+		memcpy(m->job.moves, moves.v, moves.n * sizeof(*moves.v));
+		m->job.n_moves = (uint32_t)moves.n;
+	}
+	free(moves.v);
+}
+
 void merge_runs(struct merge *m)
 {
 	struct runs t = { .m = m };
@@ -207,6 +246,7 @@ void merge_runs(struct merge *m)
 		settle_row(&t, row);
 	for (size_t i = 0; i < m->sources.n; i++)
 		merge_sort_steps(&m->sources.v[i]);
+	note_moves(m);
 	say(&t);
 	free(t.all);
 	free(t.first);

@@ -356,7 +356,7 @@ static inline bool play_kernel(struct player *p, const struct item *it, uint32_t
 	w->launch = launch;
 	w->wait = wait;
 	w->name = it->name;
-	w->seq = 0;
+	w->seq = it->seq;
 	w->lane = it->lane;
 	w->kind = ITEM_KERNEL;
 	return true;
@@ -369,7 +369,7 @@ static int work_put(struct player *p, const struct item *it, const struct launch
 	struct lane *lane = &p->f->lanes[it->lane];
 	enum item_kind kind = item_kind(it);
 	int64_t end = it->start + item_duration(it);
-	uint32_t comm = NO_ID, seq = 0;
+	uint32_t comm = NO_ID, seq = kind == ITEM_KERNEL ? it->seq : 0;
 	struct works *to;
 	struct work *w;
 	int status = 0;

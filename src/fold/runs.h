@@ -35,7 +35,7 @@ struct item {
 	uint32_t name;
 	uint32_t correlation; /* 0: none */
 	uint32_t comm;	      /* row of the signatures; NO_ID */
-	uint32_t seq;	      /* + 1; 0: unknown */
+	uint32_t seq; /* + 1; of a kernel that is no communication: its blocks. 0: unknown */
 };
 #define ITEM_LONGEST (((int64_t)1 << 44) - 1)
 

@@ -10,6 +10,7 @@
 #include "fold/inside.h"
 
 #define COINCIDE_NS ((int64_t)3000)
+#define LATENCY_NS  ((int64_t)20000) /* from the end of what a kernel waits for to its start */
 
 static inline void add_clipped(const struct closing *c, struct intervals *l, int64_t a, int64_t b)
 {
@@ -114,15 +115,18 @@ int64_t clock_own_at(const struct closing *c, int64_t t)
 }
 
 /* The collective for which the clock stood still at the end of [s, e); from: the first one that may
-   touch it. */
-static size_t stretch_owner(const struct closing *c, size_t from, int64_t s, int64_t e)
+   touch it. *ret_needed: work went on when it ended, or it is not known when. Work that goes on
+   while a collective runs did not need it: of a short stretch, as lies between any two kernels,
+   that is certain. */
+static size_t stretch_owner(const struct closing *c, size_t from, int64_t s, int64_t e,
+			    bool *ret_needed)
 {
 	size_t ends = SIZE_MAX, runs = SIZE_MAX;
 
 	for (size_t i = from; i < c->waits.n && c->waits.v[i]->start < e; i++) {
 		const struct work *w = c->waits.v[i];
 
-		if (w->end <= s || w->end < e - COINCIDE_NS)
+		if (w->end <= s || w->end < e - LATENCY_NS)
 			continue;
 		if (w->end <= e + COINCIDE_NS) {
 			if (ends == SIZE_MAX || w->end > c->waits.v[ends]->end)
@@ -131,6 +135,7 @@ static size_t stretch_owner(const struct closing *c, size_t from, int64_t s, int
 			runs = i; /* by start: the first one runs longest */
 		}
 	}
+	*ret_needed = ends != SIZE_MAX || e >= c->end || e - s > LATENCY_NS;
 	return ends != SIZE_MAX ? ends : runs;
 }
 
@@ -139,7 +144,8 @@ static size_t stretch_owner(const struct closing *c, size_t from, int64_t s, int
 static void stretch_attribute(struct closing *c, size_t from, int64_t s, int64_t e, int64_t own)
 {
 	while (e > s) {
-		size_t owner = stretch_owner(c, from, s, e);
+		bool needed;
+		size_t owner = stretch_owner(c, from, s, e, &needed);
 		const struct work *w;
 		int64_t start;
 
@@ -148,7 +154,8 @@ static void stretch_attribute(struct closing *c, size_t from, int64_t s, int64_t
 		w = c->waits.v[owner];
 		start = MAX(w->start, s);
 		c->exposure.v[owner].exposed_ns += MIN(e, w->end) - start;
-		c->exposure.v[owner].need_ns = own;
+		if (needed)
+			c->exposure.v[owner].need_ns = own;
 		e = start;
 	}
 }

@@ -458,7 +458,7 @@ static bool all_but_few(size_t n, size_t all)
 static bool at_once(const struct failure *f, const struct failure *first)
 {
 	return f && !first->first && meaning_of(first->said->s.kind)->weight > 2 &&
-	       same_words(f, first) && f->time_ns > 0 &&
+	       same_failure(f, first) && f->time_ns > 0 &&
 	       f->time_ns / 1000000000 == first->time_ns / 1000000000;
 }
 
@@ -475,7 +475,7 @@ static bool by_several(const struct hang *h, const struct failure *words)
 static bool in_one_second(const struct hang *h, const struct failure *first)
 {
 	for (size_t i = 0; i < h->failures.n; i++)
-		if (same_words(&h->failures.v[i], first) &&
+		if (same_failure(&h->failures.v[i], first) &&
 		    (first->time_ns <= 0 ||
 		     h->failures.v[i].time_ns / 1000000000 != first->time_ns / 1000000000))
 			return false;

@@ -93,7 +93,7 @@ static void forget(struct judge *j)
 	for (uint32_t row = 0; row < j->n_rows; row++)
 		memmove(point_of(j, row, 0), point_of(j, row, half), keep * sizeof(struct point));
 	for (uint32_t k = 0; k < j->n_kernels; k++) {
-		float *all[] = { j->kernels[k].typical, j->kernels[k].total };
+		float *all[] = { j->kernels[k].typical, j->kernels[k].total, j->kernels[k].spread };
 
 		for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
 			memmove(all[i], all[i] + half, keep * sizeof(float));
@@ -273,8 +273,10 @@ int judge_step(struct judge *j, uint64_t number, struct step *const *steps)
 	take_points(j, steps, t);
 	if (!m->n_rows)
 		return 0;
-	if (!t && !j->dropped_steps)
+	if (m->n_rows > j->roles_of) { /* not all ranks need have the first steps */
 		roles_find(j, steps);
+		j->roles_of = m->n_rows;
+	}
 	restart_step(j, t);
 	j->n_steps++;
 	take_ops(j, steps, j->dropped_steps + t);
@@ -445,6 +447,7 @@ struct judge *judge_free(struct judge *j)
 		replay_free(j->moments[t].replay);
 	for (uint32_t k = 0; k < j->n_kernels; k++) {
 		free(j->kernels[k].typical);
+		free(j->kernels[k].spread);
 		free(j->kernels[k].total);
 	}
 	for (size_t u = 0; u < j->links.n; u++) {

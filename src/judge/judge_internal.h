@@ -76,9 +76,10 @@ struct replay {
 
 /* What to assume of a step; all of zeros: as it was. */
 struct what_if {
-	const bool *rows;    /* [row] does what its peers did; NULL: nobody */
-	const bool *units;   /* [link unit] is as fast as its like; NULL: none */
-	const double *scale; /* [row] own time times this; NULL: 1 */
+	const bool *rows;	/* [row] does what its peers did; NULL: nobody */
+	const bool *units;	/* [link unit] is as fast as its like; NULL: none */
+	const double *scale;	/* [row] own time times this; NULL: 1 */
+	const uint32_t *source; /* [row] whose work it does, that then is scaled; NULL: its own */
 };
 
 /* A collective as all its members saw it. The first five hold in all steps that are paired alike.
@@ -139,12 +140,13 @@ struct link_unit {
 	uint32_t nodes;	    /* that its rows are spread over */
 	bool p2p, complete; /* complete: all members were given */
 	struct link_time {
-		float spent;	/* ns; 0: nothing there */
+		float spent;	/* ns, of what others of the kind do too; 0: nothing there */
+		float alone;	/* ns, of what only this unit does: other bytes than all others */
 		float expected; /* ns, from units of the same kind; 0: there is none to compare with
 				 */
-		float bytes;
-	} * at;	      /* [step] */
-	bool by_past; /* nobody like it is faster: expected is what it took before */
+		float bytes;	/* of both */
+	} * at;			/* [step] */
+	bool by_past;		/* nobody like it is faster: expected is what it took before */
 };
 
 /* One kernel name over the job. */
@@ -152,6 +154,7 @@ struct kernel_line {
 	uint32_t name;
 	float *typical; /* [step] lower quartile over rows of the mean duration, ns; 0: absent */
 	float *total;	/* [step] lower median over rows of the summed duration, ns */
+	float *spread;	/* [step] distance of the quartiles over rows of the mean duration, ns */
 };
 #define KERNELS_MAX 512u
 
@@ -160,6 +163,9 @@ struct detail {
 	uint32_t name;
 	double excess_ns; /* over its peers */
 	double base_ns;	  /* what its peers needed */
+	double work;	  /* launches, or where all say how large, their blocks .. */
+	double base_work; /* .. and those of its peers */
+	double launches;  /* where blocks are known; 0: they are not */
 };
 /* What differed on a row while its step looked slow. */
 struct row_detail {
@@ -201,6 +207,12 @@ struct entry {
 	bool whole_file;     /* no step marks: starting up is part of it */
 	bool common;	     /* on all ranks alike: nobody is blamed */
 	bool unseen;	     /* whoever it is was not given */
+	enum work_told {
+		WORK_UNTOLD, /* whether the ranks had more to do is not known */
+		WORK_SAME,   /* the kernels that took longer were launched as large and as often */
+		WORK_MORE,   /* they were launched larger, or more often */
+	} work;
+	double work_ratio; /* WORK_MORE: times that of its peers, of these kernels */
 };
 
 /* A kind of collective, to find the one that other steps lack. */
@@ -242,6 +254,7 @@ struct judge {
 	uint32_t *by_role;	 /* rows in order of role, ascending in each */
 	uint32_t *first_of_role; /* [n_roles + 1] into by_role */
 	bool staged;		 /* roles are pipeline stages, in order */
+	uint32_t roles_of;	 /* rows in the step by which they were found */
 	uint32_t *node;		 /* [row] */
 	uint32_t n_nodes;
 	bool nodes_known; /* by host names or GPU indices */
@@ -356,6 +369,8 @@ void link_pin(struct judge *j, struct entry *e, const bool *slow, const bool *co
 void kernel_step(struct judge *j, struct step *const *steps, uint32_t t);
 void kernel_details(struct judge *j, struct step *const *steps, uint32_t row, const uint32_t *peers,
 		    size_t n_peers);
+/* Had the ranks of an entry more to do than their peers? */
+void kernel_work(const struct judge *j, struct entry *e);
 bool kernel_regression(struct judge *j, struct report *report);
 /* Where x[0..n) steps up for good, with `least` values or more on each side: the split with the
    widest clear gap, and the medians before and after it. 0 if there is none. */
@@ -391,10 +406,13 @@ bool imbalance_of_stages(struct judge *j, struct entry *ret);
 /* slow_report.c */
 uint32_t judged_steps(const struct judge *j); /* not set aside */
 bool names_nobody(const struct entry *e);     /* a fault of the job's, or nobody's */
+bool may_be_work(const struct entry *e);      /* slow by its machine, or by more work: not told */
 const struct detail *main_detail(const struct detail *v,
 				 size_t n); /* most of the excess; NULL: none */
 void entry_report(struct judge *j, struct report *report, struct entry *e);
 /* slow_words.c */
 const char *name_of(const struct judge *j, uint32_t id); /* NULL: none */
+/* Where a rank was in the last of an entry's steps. */
+struct job_place place_of_row(const struct judge *j, const struct entry *e, uint32_t row);
 void words_say(const struct judge *j, struct report *r, struct finding *f, const struct entry *e);
 void words_next(const struct judge *j, struct report *r, struct finding *f, const struct entry *e);

@@ -310,21 +310,70 @@ bool is_shared_work(const struct judge *j, const struct entry *e)
 	       !on_one_node(j, e);
 }
 
+/* The row of a role whose compute is nearest to the mean, and the mean; NO_ID: none has the step.
+ */
+static uint32_t mean_row(const struct judge *j, uint32_t role, uint32_t t, double *ret_mean)
+{
+	uint32_t best = NO_ID;
+	double sum = 0, n = 0, nearest = INFINITY;
+
+	for (const uint32_t *row = role_rows(j, role); row < role_end(j, role); row++)
+		if (point_of(j, *row, t)->own > 0) {
+			sum += (double)point_of(j, *row, t)->part[BLAME_COMPUTE];
+			n++;
+		}
+	for (const uint32_t *row = role_rows(j, role); n > 0 && row < role_end(j, role); row++) {
+		double off = fabs((double)point_of(j, *row, t)->part[BLAME_COMPUTE] - sum / n);
+
+		if (point_of(j, *row, t)->own > 0 && off < nearest) {
+			nearest = off;
+			best = *row;
+		}
+	}
+	*ret_mean = n > 0 ? sum / n : 0;
+	return best;
+}
+
+/* All of a role do what the one in the middle does, times what makes it the mean of all: work does
+   not vanish when it is evened out. Times of its own would not do: what is uneven may lie between
+   two collectives. */
+static void evened_work(const struct judge *j, uint32_t t, uint32_t *source, double *scale)
+{
+	const uint64_t *kinds = j->moments[t].replay->kinds;
+
+	for (uint32_t role = 0; role < j->n_roles; role++) {
+		double mean;
+		uint32_t middle = mean_row(j, role, t, &mean);
+
+		for (const uint32_t *row = role_rows(j, role); row < role_end(j, role); row++) {
+			const struct point *p;
+
+			source[*row] =
+			    middle != NO_ID && kinds[middle] == kinds[*row] ? middle : *row;
+			p = point_of(j, source[*row], t);
+			scale[*row] = p->own > 0
+					  ? ((double)(p->own - p->part[BLAME_COMPUTE]) + mean) /
+						(double)p->own
+					  : 1;
+		}
+	}
+}
+
 /* Rank by rank and step by step somebody else has more to do. */
 bool imbalance_of_work(struct judge *j, struct entry *ret)
 {
-	_cleanup_free_ bool *rows = xcalloc(j->n_rows + 1, 1);
+	_cleanup_free_ double *scale = xcalloc(j->n_rows + 1, sizeof(*scale));
+	_cleanup_free_ uint32_t *source = xcalloc(j->n_rows + 1, sizeof(*source));
 	struct entry e = { .cause = CAUSE_WORKLOAD_IMBALANCE,
 			   .blame = BLAME_COMPUTE,
 			   .node = NO_ID };
-	struct what_if none = { 0 }, all = { .rows = rows };
+	struct what_if none = { 0 }, even = { .scale = scale, .source = source };
 	bool restless, named = false;
 	double wall = 0, least = j->job->cpu_job ? SPREAD_MIN_CPU : SPREAD_MIN;
 	double weight = weight_least(j);
 
 	if (j->n_rows < 2)
 		return false;
-	memset(rows, 1, j->n_rows);
 	e.on = arena_alloc(&j->scratch, j->n_steps + 1);
 	restless = share_of_most_loaded(j, &e) <= SHARE_MAX && e.windows >= CHANGES_MIN;
 	restless |= turns(j) >= CHANGES_MIN;
@@ -352,7 +401,8 @@ bool imbalance_of_work(struct judge *j, struct entry *ret)
 			continue;
 		before = run(j, t, &none);
 		e.spent_ns += before;
-		e.saved_ns += fmax(0, before - run(j, t, &all));
+		evened_work(j, t, source, scale);
+		e.saved_ns += fmax(0, before - run(j, t, &even));
 	}
 	for_all_steps(j, &e);
 	*ret = e;

@@ -10,11 +10,13 @@
 
 #define WARM_UP		 1.3  /* times the usual own work, on all ranks, at the beginning */
 #define STARVED_SHARE	 0.05 /* of the step: all ranks wait for data */
+#define COMMON_MOST	 2.0  /* times what all wait: more is a rank's */
 #define LAUNCH_BOUND	 0.35 /* of the step: all ranks wait for their hosts */
 #define SPIKE		 1.5  /* times the usual step */
 #define TRANSFERS_ROSE	 1.2  /* after over before, of all transfers together */
 #define REGRESSION_NOTE	 1.1  /* after over before */
 #define REGRESSION_FAULT 1.25
+#define TRIFLE_SHARE	 0.1 /* of its steps */
 #define SPLITS_LEAST                                                                               \
 	1000 /* so many ways to pick the slow steps: that they are the last is no chance */
 
@@ -50,13 +52,19 @@ void job_set_aside(struct judge *j)
 	}
 }
 
+/* A quarter of the steps, rounded up: what comes every four steps or more seldom. */
+static bool are_few(const struct judge *j, uint32_t steps)
+{
+	return 4 * steps <= j->n_steps + 3;
+}
+
 /* Operations that few steps have: a barrier, the gather of a save. */
 static void mark_odd_operations(struct judge *j)
 {
 	for (size_t i = 0; i < j->ops.n; i++) {
 		const struct op_seen *o = &j->ops.v[i];
 
-		if (o->steps > MIN(OP_MOMENTS, MAX(1u, j->n_steps / 4)) || j->n_steps < 3)
+		if (!are_few(j, o->steps) || o->steps > OP_MOMENTS || j->n_steps < 3)
 			continue;
 		for (uint32_t t = 0; t < j->n_steps; t++)
 			for (uint32_t k = 0; k < o->steps; k++)
@@ -71,7 +79,7 @@ static void find_saves(struct judge *j)
 {
 	for (size_t i = 0; i < j->entries.n; i++) {
 		struct entry *e = &j->entries.v[i];
-		bool all = e->blame == BLAME_HOST && 4 * e->n_on <= j->n_steps + 3;
+		bool all = e->blame == BLAME_HOST && are_few(j, e->n_on);
 
 		for (uint32_t t = 0; t < j->n_steps; t++)
 			all &= !e->on[t] || j->moments[t].odd_op ||
@@ -86,7 +94,7 @@ static void find_saves(struct judge *j)
 static bool is_shared_save(const struct judge *j, const struct entry *e)
 {
 	(void)j;
-	return e->blame == BLAME_SAVE && e->base_ns > e->mean_ns;
+	return (e->blame == BLAME_SAVE || e->cause == CAUSE_CHECKPOINT) && e->base_ns > e->mean_ns;
 }
 
 /* Where all ranks wait for data, the one that waits a little longer in some steps is not the point.
@@ -102,6 +110,20 @@ static bool is_shared_wait(const struct judge *j, const struct entry *e)
 	return e->base_ns * e->n_on > STARVED_SHARE * wall;
 }
 
+/* Ranks whose launches say that they had more to do are no slow machines. */
+static void ask_for_work(struct judge *j)
+{
+	for (size_t i = 0; i < j->entries.n; i++) {
+		struct entry *e = &j->entries.v[i];
+
+		if (e->blame != BLAME_COMPUTE)
+			continue;
+		kernel_work(j, e);
+		if (e->work == WORK_MORE)
+			e->cause = CAUSE_WORKLOAD_IMBALANCE;
+	}
+}
+
 static double common_part(const struct judge *j, uint32_t t, int b, double *x)
 {
 	size_t n = 0;
@@ -113,6 +135,17 @@ static double common_part(const struct judge *j, uint32_t t, int b, double *x)
 				? (double)point_of(j, row, t)->part[b]
 				: (double)(point_of(j, row, t)->wall - point_of(j, row, t)->own);
 	return n ? lower_median(x, n) : 0;
+}
+
+/* All wait for the one that waits longest. */
+static double longest_part(const struct judge *j, uint32_t t, enum blame b)
+{
+	double most = 0;
+
+	for (uint32_t row = 0; row < j->n_rows; row++)
+		if (point_of(j, row, t)->own >= 0)
+			most = fmax(most, (double)point_of(j, row, t)->part[b]);
+	return most;
 }
 
 /* What every rank spends in one part, when that is much: the job's, not a rank's. */
@@ -139,7 +172,7 @@ static bool common_entry(struct judge *j, enum blame b, double share, struct ent
 		e->n_on += e->on[t];
 		if (windowed && !e->on[t])
 			continue;
-		e->saved_ns += now;
+		e->saved_ns += windowed ? fmin(COMMON_MOST * now, longest_part(j, t, b)) : now;
 		e->spent_ns += j->moments[t].wall;
 	}
 	e->mass_ns = e->saved_ns;
@@ -190,7 +223,8 @@ static bool transfers_rose(const struct judge *j, const uint32_t *at, size_t n, 
 
 	for (size_t i = 0; i < n; i++)
 		for (size_t u = 0; u < j->links.n; u++) {
-			spent[i >= split] += (double)j->links.v[u].at[at[i]].spent;
+			spent[i >= split] +=
+			    (double)(j->links.v[u].at[at[i]].spent + j->links.v[u].at[at[i]].alone);
 			bytes[i >= split] += (double)j->links.v[u].at[at[i]].bytes;
 		}
 	if (spent[0] <= 0 || bytes[0] <= 0)
@@ -221,12 +255,16 @@ static bool is_for_data(const struct judge *j, const uint32_t *at, size_t n, siz
 			double added)
 {
 	_cleanup_free_ double *x = xmalloc((j->n_rows + 1) * sizeof(*x));
-	double mean[2] = { 0 };
+	double before = INFINITY,
+	       after = 0; /* it may have begun a step earlier: the least before */
 
-	for (size_t i = 0; i < n; i++)
-		mean[i >= split] +=
-		    common_part(j, at[i], BLAME_DATA, x) / (double)(i >= split ? n - split : split);
-	return mean[1] - mean[0] > 0.5 * added;
+	for (size_t i = 0; i < n; i++) {
+		double now = common_part(j, at[i], BLAME_DATA, x);
+
+		before = i < split ? fmin(before, now) : before;
+		after += i < split ? 0 : now / (double)(n - split);
+	}
+	return after - before > 0.5 * added;
 }
 
 /* L1: the job got slower since a step and nobody was named for it. */
@@ -287,6 +325,7 @@ static void report_spikes(struct judge *j, struct report *report, const bool *ex
 	struct entry e = { .cause = CAUSE_UNKNOWN, .blame = BLAMES, .node = NO_ID, .common = true };
 	size_t n = judged_walls(j, x, at);
 	double usual = n >= 5 ? lower_median(x, n) : INFINITY;
+	bool saves;
 
 	e.on = arena_alloc(&j->scratch, j->n_steps + 1);
 	for (uint32_t t = 0; t < j->n_steps; t++) {
@@ -297,17 +336,25 @@ static void report_spikes(struct judge *j, struct report *report, const bool *ex
 		e.spent_ns += j->moments[t].wall;
 		e.saved_ns += j->moments[t].wall - usual;
 	}
-	if (!e.n_on || 4 * e.n_on > n)
+	saves = e.n_on && all_save(j, &e);
+	if (!e.n_on || 4 * e.n_on > n + (saves ? 3 : 0))
 		return;
 	e.mean_ns = e.spent_ns / e.n_on;
 	e.base_ns = usual;
 	e.ratio = e.mean_ns / usual;
 	e.mass_ns = e.saved_ns;
-	if (all_save(j, &e)) {
+	if (saves) {
 		e.cause = CAUSE_CHECKPOINT;
 		e.blame = BLAME_SAVE;
 	}
 	entry_report(j, report, &e);
+}
+
+/* What costs a small part of its steps explains nothing of how long these are: of a save by all
+   ranks, those that take a little longer. */
+static bool is_trifle_of_steps(const struct entry *e)
+{
+	return e->saved_ns < TRIFLE_SHARE * e->spent_ns;
 }
 
 static void report_entries(struct judge *j, struct report *report, bool *explained, bool *data,
@@ -319,8 +366,8 @@ static void report_entries(struct judge *j, struct report *report, bool *explain
 		struct entry *e = &j->entries.v[i];
 
 		*data |= e->cause == CAUSE_DATA_STARVED;
-		*save |= e->cause == CAUSE_CHECKPOINT;
-		for (uint32_t t = 0; t < j->n_steps; t++)
+		*save |= e->cause == CAUSE_CHECKPOINT && !is_trifle_of_steps(e);
+		for (uint32_t t = 0; t < j->n_steps && !is_trifle_of_steps(e); t++)
 			explained[t] |= e->on[t];
 		entry_report(j, report, e);
 	}
@@ -337,6 +384,7 @@ void job_findings(struct judge *j, struct report *report)
 	own_references(j);
 	own_entries(j);
 	find_saves(j);
+	ask_for_work(j);
 	entries_drop(j, is_shared_save);
 	entries_drop(j, is_shared_wait);
 	link_entries(j);

@@ -15,6 +15,12 @@
 #define SHARE_MIN      0.005 /* of the step's compute, for a kernel to be watched at all */
 #define REGRESSION_MIN 1.1   /* after over before */
 #define DETAILS_MAX    64u
+#define SLOWER_MIN     1.03 /* a kernel that takes so much longer is one of those to ask .. */
+#define MORE_MIN       1.03 /* .. whether it had more work, by so much at least .. */
+#define MORE_OF_TIME   0.3 /* .. and so much of what it took longer: attention's grows by squares */
+#define SAME_MOST      1.01  /* no more work than its peers */
+#define BLOCKS_TELL    1000u /* a kernel of fewer may be one that stays, whatever its work */
+#define TOLD_SHARE     0.03  /* of the excess, by kernels that tell */
 
 /* All streams of one kernel name on one row. */
 struct sample {
@@ -43,6 +49,7 @@ static void line_of(struct judge *j, uint32_t name)
 		k->name = name;
 		k->typical = xcalloc(j->history, sizeof(*k->typical));
 		k->total = xcalloc(j->history, sizeof(*k->total));
+		k->spread = xcalloc(j->history, sizeof(*k->spread));
 		j->kernel_of_name[name] = j->n_kernels++;
 	}
 }
@@ -118,10 +125,18 @@ void kernel_step(struct judge *j, struct step *const *steps, uint32_t t)
 		for (size_t i = 0; i < n[line]; i++)
 			x[i] = its[i].count > 0 ? (double)(its[i].sum / its[i].count) : 0;
 		j->kernels[line].typical[t] = (float)stats_quantile(x, n[line], 0.25);
+		j->kernels[line].spread[t] =
+		    (float)stats_quantile(x, n[line], 0.75) - j->kernels[line].typical[t];
 		for (size_t i = 0; i < n[line]; i++)
 			x[i] = (double)its[i].sum;
 		j->kernels[line].total[t] = (float)lower_median(x, n[line]);
 	}
+}
+
+/* The work of a kernel of one step, as its launches tell. */
+static double work_of(const struct step_kernel *k, bool blocks)
+{
+	return (double)k->count * (blocks ? (double)k->blocks : 1);
 }
 
 static struct detail *detail_of(struct detail **v, size_t *n, size_t *cap, uint32_t name)
@@ -212,6 +227,7 @@ void kernel_details(struct judge *j, struct step *const *steps, uint32_t row, co
 	struct row_detail *d = &j->details[row];
 	const struct step *s = steps[row];
 	_cleanup_free_ double *x = xmalloc((n_peers * 4 + 4) * sizeof(*x));
+	_cleanup_free_ double *work = xmalloc((n_peers + 1) * sizeof(*work));
 	double worst = 0;
 	const struct step_kernel *suspect = NULL;
 
@@ -219,13 +235,16 @@ void kernel_details(struct judge *j, struct step *const *steps, uint32_t row, co
 		const struct step_kernel *own = &s->kernels[i];
 		struct detail *line;
 		size_t n = 0;
+		bool blocks = own->blocks > 0;
 		double excess, base;
 
 		for (size_t k = 0; k < n_peers; k++) {
 			const struct step_kernel *p = kernel_like(steps[peers[k]], own);
 
-			if (p)
-				x[n++] = (double)p->sum_ns;
+			if (!p)
+				continue;
+			x[n] = (double)p->sum_ns;
+			work[n++] = work_of(p, blocks);
 		}
 		if (!n)
 			continue;
@@ -235,6 +254,9 @@ void kernel_details(struct judge *j, struct step *const *steps, uint32_t row, co
 		if (line) {
 			line->excess_ns += excess;
 			line->base_ns += base;
+			line->work += work_of(own, blocks);
+			line->base_work += lower_median(work, n);
+			line->launches += blocks ? own->count : 0;
 		}
 		if (excess > worst) {
 			worst = excess;
@@ -255,6 +277,47 @@ void kernel_details(struct judge *j, struct step *const *steps, uint32_t row, co
 	if ((double)s->longest_stall_ns > d->host_what_ns) {
 		d->host_what_ns = (double)s->longest_stall_ns;
 		d->host_what = s->host_what;
+	}
+}
+
+/* A kernel that takes longer on one rank has more work there, or a slower machine. Its launches
+   tell: longer sequences, more tokens of an expert, another micro-batch make grids larger, or
+   launches more. Kernels of few blocks may be such as stay on the GPU and take their work from a
+   list; they say nothing. */
+void kernel_work(const struct judge *j, struct entry *e)
+{
+	double excess = 0, more = 0, same = 0, ratios = 0;
+
+	for (size_t i = 0; i < e->rows.n; i++) {
+		const struct row_detail *d = &j->details[e->rows.v[i]];
+
+		for (size_t k = 0; k < d->kernels.n; k++) {
+			const struct detail *line = &d->kernels.v[k];
+			double time, work;
+
+			excess += fmax(0, line->excess_ns);
+			if (line->base_ns <= 0 || line->base_work <= 0)
+				continue;
+			time = 1 + line->excess_ns / line->base_ns;
+			work = line->work / line->base_work;
+			if (time < SLOWER_MIN)
+				continue;
+			if (work >= MORE_MIN && work - 1 >= MORE_OF_TIME * (time - 1)) {
+				more += line->excess_ns;
+				ratios += work * line->excess_ns;
+			} else if (work <= SAME_MOST && work >= 2 - SAME_MOST &&
+				   line->launches > 0 &&
+				   line->work > BLOCKS_TELL * line->launches) {
+				same += line->excess_ns;
+			}
+		}
+	}
+	e->work = WORK_UNTOLD;
+	if (more > TOLD_SHARE * excess && more > same) {
+		e->work = WORK_MORE;
+		e->work_ratio = ratios / more;
+	} else if (same > TOLD_SHARE * excess) {
+		e->work = WORK_SAME;
 	}
 }
 
@@ -391,6 +454,17 @@ struct regression {
 	double before, after, lost_ns;
 };
 
+/* How far ranks differ in a kernel: where its work is uneven, as that of experts is, a step up by
+   no more than that may be chance. */
+static double usual_spread(const struct kernel_line *line, const uint32_t *at, size_t n)
+{
+	_cleanup_free_ double *x = xmalloc((n + 1) * sizeof(*x));
+
+	for (size_t i = 0; i < n; i++)
+		x[i] = (double)line->spread[at[i]];
+	return stats_median(x, n);
+}
+
 static struct regression find_regression(const struct judge *j, const uint32_t *at, size_t n)
 {
 	struct regression worst = { .kernel = NO_ID };
@@ -407,7 +481,8 @@ static struct regression find_regression(const struct judge *j, const uint32_t *
 		for (; i < n && line->typical[at[i]] > 0; i++)
 			x[i] = (double)line->typical[at[i]] / factor[i];
 		if (i < n || !(r.split = step_up(x, n, 2, &r.before, &r.after)) ||
-		    r.after <= r.before * REGRESSION_MIN)
+		    r.after <= r.before * REGRESSION_MIN ||
+		    r.after - r.before < usual_spread(line, at, n))
 			continue;
 		for (i = r.split; i < n; i++) {
 			r.lost_ns += (double)line->total[at[i]] * (1 - r.before / r.after);

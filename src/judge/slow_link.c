@@ -116,15 +116,20 @@ static void judge_kind(struct judge *j, const struct link_sample *s, size_t n,
 		memcpy(x, speeds.v, speeds.n * sizeof(*x));
 	reference = speeds.n > 1 ? robust_reference(x, speeds.n) : 0;
 	for (size_t i = 0; i < n; i++) {
+		const struct paired *in = &p->insts.v[s[i].inst];
 		struct link_unit *u = &j->links.v[s[i].unit];
 		double speed;
 
 		at += i && s[i].unit != s[i - 1].unit;
 		speed = speeds.v[at];
-		u->at[t].spent += (float)speed;
-		u->at[t].bytes += (float)p->insts.v[s[i].inst].bytes;
-		if (speeds.n < 2)
+		if (speeds.n < 2 && in->op == COMM_ALL_TO_ALL) /* its members' bytes differ */
 			continue;
+		u->at[t].bytes += (float)in->bytes;
+		if (speeds.n < 2) {
+			u->at[t].alone += (float)speed;
+			continue;
+		}
+		u->at[t].spent += (float)speed;
 		u->at[t].expected += (float)reference;
 		if (r && speed > reference)
 			r->insts[s[i].inst].scale = (float)(reference / speed);
@@ -251,9 +256,10 @@ static double own_past(const struct judge *j, const struct link_unit *u, double 
 	size_t n = 0, near = 0;
 
 	for (uint32_t t = 0; t < j->n_steps; t++) {
-		double speed = (double)(u->at[t].spent / fmaxf(u->at[t].bytes, 1));
+		double spent = (double)(u->at[t].spent + u->at[t].alone);
+		double speed = spent / (double)fmaxf(u->at[t].bytes, 1);
 
-		if (j->moments[t].set_aside || u->at[t].spent <= 0 || u->at[t].bytes <= 0)
+		if (j->moments[t].set_aside || spent <= 0 || u->at[t].bytes <= 0)
 			continue;
 		least = fmin(least, speed);
 		most = fmax(most, speed);
@@ -285,6 +291,8 @@ static void compare_with_past(struct judge *j)
 			float then = (float)past[i] * u->at[t].bytes;
 
 			if (u->at[t].expected <= 0 || then < u->at[t].expected / (float)RATIO_MIN) {
+				u->at[t].spent += u->at[t].alone; /* its past is like all of it */
+				u->at[t].alone = 0;
 				u->by_past |= u->at[t].spent > (float)PAST_MIN * then;
 				u->at[t].expected = then;
 			}

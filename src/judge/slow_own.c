@@ -26,6 +26,7 @@
 #define DRIFT_SHARE  0.25   /* .. a good part of the growth in each half of them, .. */
 #define DRIFT_TIMES  1.4    /* .. to so much more than at first: it drifts */
 #define DIP	     0.2    /* of an entry's mean excess: still the same stretch */
+#define TRIFLE	     0.25   /* of the mean excess of rows that it could be joined with */
 #define SAME_STEPS   0.5    /* Jaccard: rows that are slow at the same steps are one finding */
 
 struct deviations {
@@ -408,6 +409,26 @@ void bridge_warm_up(const struct judge *j, bool *on)
 	}
 }
 
+/* Of the steps that both have. */
+static bool same_steps(const struct judge *j, const struct entry *a, const struct entry *b)
+{
+	uint32_t both = 0, any = 0;
+
+	for (uint32_t t = 0; t < j->n_steps; t++) {
+		if (!any_judged(j, a, t) || !any_judged(j, b, t))
+			continue;
+		both += a->on[t] && b->on[t];
+		any += a->on[t] || b->on[t];
+	}
+	return any && both >= SAME_STEPS * any;
+}
+
+/* Beside a machine that is far slower, one that is a little so is not slow for the same reason. */
+static bool is_trifle(const struct entry *first, const struct entry *e)
+{
+	return e->blame == BLAME_COMPUTE && e->mean_ns < TRIFLE * first->mean_ns;
+}
+
 /* Joins rows that are slow for the same reason at the same steps; the largest takes the others in.
  */
 static void join_entries(struct judge *j)
@@ -420,8 +441,9 @@ static void join_entries(struct judge *j)
 		struct entry *e = &j->entries.v[i];
 		size_t k = 0;
 
-		while (k < n && (j->entries.v[k].blame != e->blame ||
-				 overlap(j, j->entries.v[k].on, e->on) < SAME_STEPS))
+		while (k < n &&
+		       (j->entries.v[k].blame != e->blame || is_trifle(&j->entries.v[k], e) ||
+			!same_steps(j, &j->entries.v[k], e)))
 			k++;
 		if (k < n) {
 			*vec_push(&j->entries.v[k].rows) = e->rows.v[0];
@@ -550,11 +572,11 @@ static double unsteadiness(const struct judge *j, const struct entry *e)
 	if (n < 3)
 		return 0;
 	for (size_t i = 1; i < n; i++)
-		change[i - 1] = fabs(x[i] - x[i - 1]);
+		change[i - 1] = x[i] - x[i - 1];
 	middle = stats_median(x, n);
 	spread = stats_mad(x, n, middle);
 	/* of two steps of the same noise: what a drift does not add to */
-	spread = fmin(spread, stats_median(change, n - 1) / M_SQRT2);
+	spread = fmin(spread, stats_mad(change, n - 1, stats_median(change, n - 1)) / M_SQRT2);
 	return spread / fmax(middle, 1e-9);
 }
 

@@ -3,9 +3,9 @@
  * slow_pair.c - which collectives of different ranks are one and the same.
  *
  * By group and sequence number where the trace has them, else by order within (group, operation,
- * size). Members of an all-to-all-kind collective leave it together, so collectives give the
- * offsets between the ranks' clocks; a pairing whose members then do not even overlap contradicts
- * itself and is not used.
+ * size), where all members of an operation move the same. Members of an all-to-all-kind collective
+ * leave it together, so collectives give the offsets between the ranks' clocks; a pairing whose
+ * members then do not even overlap contradicts itself and is not used.
  */
 #include "judge/judge_internal.h"
 
@@ -87,6 +87,13 @@ static void number_take(struct numbers *of, int64_t seq, uint32_t row)
 	of->last = MAX(of->last, seq);
 }
 
+/* What members of one collective agree on; each of an all-to-all sends as much as it has (the
+   tokens that its experts were chosen for). */
+static uint64_t common_bytes(enum comm_op op, uint64_t bytes)
+{
+	return op == COMM_ALL_TO_ALL ? 0 : bytes;
+}
+
 /* All of a row's collectives that their pairing depends on: rows that look as they did in the step
    before are paired as they were. */
 static uint64_t shape_of(const struct judge *j, uint32_t row, const struct step *s,
@@ -107,7 +114,7 @@ static uint64_t shape_of(const struct judge *j, uint32_t row, const struct step 
 			if (c->seq >= 0)
 				number_take(&numbers[gid], c->seq, row);
 			more = c->seq < 0 || j->useless_numbers[gid]
-				   ? ~c->bytes
+				   ? ~common_bytes(m->op, c->bytes)
 				   : (uint64_t)(c->seq - numbers[gid].base);
 		}
 		h = hash_mix(h ^ which << 20, more);
@@ -203,7 +210,7 @@ static struct key key_of(const struct judge *j, uint32_t row, const struct step 
 		k.order = (uint64_t)c->seq;
 		return k;
 	}
-	k.kind = hash_mix(hash_mix(h, (uint64_t)m->op + 2), c->bytes);
+	k.kind = hash_mix(hash_mix(h, (uint64_t)m->op + 2), common_bytes(m->op, c->bytes));
 	return k;
 }
 
@@ -394,8 +401,9 @@ static void take_times(const struct judge *j, struct step *const *steps, struct 
 
 			if (inst->last_row == row)
 				continue;
-			if (inst->last_row == NO_ID)
-				inst->bytes = c->bytes;
+			if (inst->last_row == NO_ID ||
+			    (inst->op == COMM_ALL_TO_ALL && c->bytes > inst->bytes))
+				inst->bytes = c->bytes; /* the most that one has to move */
 			inst->last_row = row;
 			inst->shortest = d < inst->shortest ? d : inst->shortest;
 			inst->longest = d > inst->longest ? d : inst->longest;

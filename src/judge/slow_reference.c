@@ -128,8 +128,9 @@ static double scatter_of(const double *x, size_t n)
 	return sum / (double)n / fmax(middle, 1e-9);
 }
 
-/* With one other role what moved that one need not have moved this one: where a role is steadier by
-   itself than beside the other, it is taken by itself. */
+/* What moved the others need not have moved this one (a machine of several stages that got slow, or
+   the one other role there is): where a role is steadier by itself than beside the others, it is
+   taken by itself. */
 static void drop_foreign_moves(const struct judge *j, uint32_t role, const double *level,
 			       double *common)
 {
@@ -332,7 +333,7 @@ void own_references(struct judge *j)
 			continue;
 		role_seen[role] = true;
 		common_work(j, role, level, common);
-		if (j->n_roles == 2)
+		if (j->n_roles > 1)
 			drop_foreign_moves(j, role, level, common);
 		if (size[role] == 1)
 			reference_from_past(j, role, row, common);

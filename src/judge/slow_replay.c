@@ -435,7 +435,7 @@ static void assume(struct run *u, const struct judge *j, uint32_t t, const struc
 	const struct replay *r = u->r;
 	uint32_t peer;
 
-	u->source[row] = row;
+	u->source[row] = w->source ? w->source[row] : row;
 	u->factor[row] = w->scale ? w->scale[row] : 1;
 	if (w->rows && w->rows[row] && r->end[row] >= 0) {
 		peer = middling_peer(j, r, row, w->rows);

@@ -25,8 +25,15 @@
 
 bool names_nobody(const struct entry *e)
 {
-	return e->common || e->cause == CAUSE_CHECKPOINT || e->cause == CAUSE_WORKLOAD_IMBALANCE ||
+	return e->common || e->cause == CAUSE_CHECKPOINT ||
+	       (e->cause == CAUSE_WORKLOAD_IMBALANCE && e->work != WORK_MORE) ||
 	       e->cause == CAUSE_PIPELINE_IMBALANCE || e->cause == CAUSE_KERNEL_REGRESSION;
+}
+
+bool may_be_work(const struct entry *e)
+{
+	return e->blame == BLAME_COMPUTE && e->rows.n && e->work == WORK_UNTOLD &&
+	       (e->cause == CAUSE_COMPUTE_STRAGGLER || e->cause == CAUSE_THROTTLING);
 }
 
 static double usual_step(const struct judge *j)
@@ -304,6 +311,15 @@ static void add_victims(const struct judge *j, struct report *r, struct finding 
 	free(rows.v);
 }
 
+struct job_place place_of_row(const struct judge *j, const struct entry *e, uint32_t row)
+{
+	uint32_t t = j->n_steps - 1;
+
+	while (t && !e->on[t])
+		t--;
+	return job_place(j->job, row, j->moments[t].run);
+}
+
 static void set_culprits(const struct judge *j, struct report *r, struct finding *f,
 			 const struct entry *e)
 {
@@ -314,7 +330,7 @@ static void set_culprits(const struct judge *j, struct report *r, struct finding
 		*vec_push(&f->coords) = report_printf(r, "%s", place);
 	}
 	for (size_t i = 0; i < e->rows.n; i++) {
-		const char *host = name_of(j, j->job->ranks[e->rows.v[i]].host);
+		const char *host = name_of(j, place_of_row(j, e, e->rows.v[i]).host);
 		bool known = !host;
 
 		*vec_push(&f->culprits) = e->rows.v[i];
@@ -333,9 +349,19 @@ static double confidence_of(const struct judge *j, const struct entry *e)
 		c = 0.8;
 	if (e->doubt_half)
 		c *= 0.6;
+	if (may_be_work(e))
+		c *= 0.9;
 	if (j->job->world_size > (int64_t)j->n_rows)
 		c *= 0.9;
 	return fmin(0.99, fmax(0.3, c));
+}
+
+static void assume_once(struct report *report, const char *text)
+{
+	for (size_t i = 0; i < report->assumed.n; i++)
+		if (!strcmp(report->assumed.v[i], text))
+			return;
+	*vec_push(&report->assumed) = text;
 }
 
 void entry_report(struct judge *j, struct report *report, struct entry *e)
@@ -367,6 +393,10 @@ void entry_report(struct judge *j, struct report *report, struct entry *e)
 		    "about half of the peers are slow from the first step given: the slower half "
 		    "is named; whether "
 		    "the other half is faster than it should be needs the past";
+	if (may_be_work(e))
+		assume_once(report,
+			    "the ranks that compute longer were given as much work as their "
+			    "peers: these files do not tell; more tokens look the same");
 	if (!e->common)
 		add_where(j, &f, e);
 	add_victims(j, report, &f, e);

@@ -68,7 +68,7 @@ static const char *whole_hosts(const struct judge *j, struct report *r, const st
 	for (size_t i = 0; i < e->rows.n; i++)
 		missing[j->node[e->rows.v[i]]]--;
 	for (size_t i = 0; i < e->rows.n; i++) {
-		uint32_t row = e->rows.v[i], name = j->job->ranks[row].host;
+		uint32_t row = e->rows.v[i], name = place_of_row(j, e, row).host;
 
 		if (missing[j->node[row]] || name == NO_ID)
 			return "";
@@ -91,7 +91,7 @@ static const char *who(const struct judge *j, struct report *r, const struct ent
 
 	if (!e->rows.n)
 		return "";
-	name = j->job->ranks[e->rows.v[0]].host;
+	name = place_of_row(j, e, e->rows.v[0]).host;
 	if (e->node == NO_ID && e->rows.n > 1 && j->n_nodes > 1)
 		host = whole_hosts(j, r, e);
 	else if (e->node != NO_ID && name != NO_ID)
@@ -289,6 +289,28 @@ static void add_longest_victim(const struct judge *j, struct report *r, struct f
 		    longest / 1e6, own / 1e6, "ms");
 }
 
+/* What goes with the rank to another machine, when the job is started again, is not the machine's.
+ */
+static void add_machines(const struct judge *j, struct report *r, struct finding *f,
+			 const struct entry *e)
+{
+	struct job_place last = place_of_row(j, e, e->rows.v[0]);
+
+	for (uint32_t t = 0; t < j->n_steps; t++) {
+		struct job_place at = job_place(j->job, e->rows.v[0], j->moments[t].run);
+
+		if (!e->on[t] || at.host == last.host || !name_of(j, at.host))
+			continue;
+		add_evidence(f,
+			     report_printf(r,
+					   "machines on which it was so in turn, %s before: "
+					   "it goes with the rank",
+					   name_of(j, at.host)),
+			     2, 1, "count");
+		return;
+	}
+}
+
 static void own_evidence(const struct judge *j, struct report *r, struct finding *f,
 			 const struct entry *e)
 {
@@ -329,6 +351,7 @@ static void own_evidence(const struct judge *j, struct report *r, struct finding
 		    report_printf(r, "durations of kernel %s, distance to its peers' middle (W1)",
 				  kernel_name(j, r, d->w1_kernel)),
 		    d->w1_ns / 1e3, 0, "us");
+	add_machines(j, r, f, e);
 	add_longest_victim(j, r, f, e);
 	add_familiar(j, r, f, e);
 }
@@ -350,11 +373,15 @@ static void own_exclusions(const struct judge *j, struct report *r, struct findi
 			report_printf(r, "%s by %s ms a step, peers' by %s ms",
 				      many ? "their hosts delay them" : "its host delays it",
 				      amount(r, value), amount(r, expected)));
-		if (e->n_on >= 3)
+		if (e->work == WORK_SAME)
 			exclude(f, CAUSE_WORKLOAD_IMBALANCE,
-				report_printf(r, "the same rank%s in %u of %u steps",
-					      many ? "s are slow" : " is slow", e->n_on,
-					      judged_steps(j)));
+				report_printf(r,
+					      "the kernels that take longer are launched as often "
+					      "and as large as %s peers'",
+					      many ? "their" : "its"));
+		if (e->work == WORK_MORE)
+			exclude(f, CAUSE_COMPUTE_STRAGGLER,
+				"the kernels that take longer are launched larger, or more often");
 	} else {
 		mean_parts(j, e, BLAME_COMPUTE, &value, &expected);
 		exclude(f, CAUSE_COMPUTE_STRAGGLER,
@@ -392,6 +419,14 @@ static void own_summary(const struct judge *j, struct report *r, struct finding 
 	peers = amount(r, expected);
 	switch (e->blame) {
 	case BLAME_COMPUTE:
+		if (e->work == WORK_MORE) {
+			f->summary = report_printf(
+			    r,
+			    "%s %s more work, %.3g times that of %s peers in the kernels that take "
+			    "longer: %s ms a step, peers %s ms, %s",
+			    name, many ? "have" : "has", e->work_ratio, its, mine, peers, at);
+			break;
+		}
 		f->summary = report_printf(
 		    r, "%s compute%s %s ms a step where %s peers need %s ms, %s%s", name, verb,
 		    mine, its, peers, at,
@@ -606,15 +641,23 @@ static const char *first_of(const struct judge *j, struct report *r, const struc
 
 void words_next(const struct judge *j, struct report *r, struct finding *f, const struct entry *e)
 {
-	const char *host = e->rows.n ? name_of(j, j->job->ranks[e->rows.v[0]].host) : NULL;
+	struct job_place at =
+	    e->rows.n ? place_of_row(j, e, e->rows.v[0]) : (struct job_place){ NO_ID, -1 };
+	const char *host = name_of(j, at.host);
 	const char *on = host ? report_printf(r, "ssh %s ", host) : "";
 	const char *first = first_of(j, r, e);
 	const char *where =
 	    e->rows.n && !host ? report_printf(r, "   # on the machine of %s", first) : "";
-	int32_t gpu = e->rows.n ? j->job->ranks[e->rows.v[0]].gpu_index : -1;
+	int32_t gpu = at.gpu_index;
 
 	if (advice(j, e))
 		*vec_push(&f->next) = advice(j, e);
+	if (may_be_work(e))
+		*vec_push(&f->next) = report_printf(
+		    r,
+		    "before its machine is drained: compare the tokens and sequence lengths of %s "
+		    "in these steps with its peers'",
+		    first);
 	switch (e->cause) {
 	case CAUSE_COMPUTE_STRAGGLER:
 	case CAUSE_THROTTLING:

@@ -15,9 +15,10 @@ static const struct cause_info causes[CAUSES] = {
 				      "telemetry says so.",
 				      "comm-link: the others' collectives get long because they "
 				      "wait for it; workload-imbalance: "
-				      "then another rank is slow in every step",
+				      "then another rank is slow in every step, or its "
+				      "kernels are launched larger or more often",
 				      "clocks and throttle reasons of its GPU; the same kernels "
-				      "timed on it alone",
+				      "timed on it alone; tokens and sequence lengths a rank",
 				      "replace-node",
 				      "take its node out of the job and have the GPU checked" },
 	[CAUSE_THROTTLING] = { "throttling",
@@ -64,10 +65,12 @@ static const struct cause_info causes[CAUSES] = {
 				       "fix-config",
 				       "divide the layers anew; the machines are sound" },
 	[CAUSE_WORKLOAD_IMBALANCE] = { "workload-imbalance",
-				       "Ranks have different amounts of work, and which of them "
-				       "has most changes from step to step: "
-				       "sequence lengths, routing. No machine is at fault.",
-				       "compute-straggler, which stays with one rank",
+				       "Ranks have different amounts of work: sequence lengths, "
+				       "routing. Which of them has most changes from step to step, "
+				       "or the launches of a rank's kernels are larger or more "
+				       "than its peers'. No machine is at fault.",
+				       "compute-straggler, which stays with one rank whose kernels "
+				       "are launched as large as its peers'",
 				       "tokens or samples a rank and step; the sampler's packing",
 				       "fix-data",
 				       "even out the work of a step: pack or sort what is sampled; "

@@ -96,6 +96,7 @@ struct trace_event {
 	uint32_t device;	      /* GPU events */
 	uint64_t correlation;	      /* launch <-> GPU work; 0: none */
 	uint64_t bytes;		      /* copies; 0: unknown */
+	uint64_t blocks;	      /* kernels: of its grid; 0: unknown */
 	const struct comm_args *comm; /* NULL: the event has no communication arguments */
 };
 

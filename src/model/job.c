@@ -20,6 +20,14 @@ bool job_is_folded(const struct job *job, uint32_t row)
 	return job->ranks[row].lane && job->ranks[row].folds != 1;
 }
 
+struct job_place job_place(const struct job *job, uint32_t row, uint32_t run)
+{
+	for (uint32_t i = 0; i < job->n_moves; i++)
+		if (job->moves[i].row == row && job->moves[i].run == run)
+			return job->moves[i].place;
+	return (struct job_place){ job->ranks[row].host, job->ranks[row].gpu_index };
+}
+
 void job_done(struct job *job)
 {
 	if (!job)

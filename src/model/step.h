@@ -69,6 +69,7 @@ struct step_kernel {
 	uint32_t stream_class; /* 0: the stream with most compute; 1..: others in order of work */
 	uint32_t count;
 	int64_t sum_ns, max_ns;
+	uint64_t blocks;  /* of a launch's grid, mean; 0: unknown */
 	struct hist hist; /* of durations */
 };
 

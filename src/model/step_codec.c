@@ -269,6 +269,25 @@ static void get_kernels(struct span *in, struct arena *arena, struct step *s)
 	}
 }
 
+/* Behind all else, and not there where nothing is known. */
+static void put_blocks(struct buf *out, const struct step *s)
+{
+	uint64_t any = 0;
+
+	for (uint32_t i = 0; i < s->n_kernels; i++)
+		any |= s->kernels[i].blocks;
+	for (uint32_t i = 0; any && i < s->n_kernels; i++)
+		buf_put_varint(out, s->kernels[i].blocks);
+}
+
+static void get_blocks(struct span *in, struct step *s)
+{
+	if (in->bad || !span_left(in))
+		return;
+	for (uint32_t i = 0; i < s->n_kernels && !in->bad; i++)
+		s->kernels[i].blocks = span_varint(in);
+}
+
 static void put_comms(struct buf *out, const struct step *s)
 {
 	buf_put_varint(out, s->n_comms);
@@ -499,6 +518,7 @@ void step_encode(struct buf *out, const struct step *step)
 	put_kernels(out, step);
 	put_comms(out, step);
 	put_colls(out, step);
+	put_blocks(out, step);
 }
 
 bool step_peek(struct span in, struct step *ret)
@@ -530,6 +550,7 @@ int step_decode(struct span *in, struct arena *arena, struct step *ret, struct e
 	get_kernels(in, arena, &s);
 	get_comms(in, arena, &s);
 	get_colls(in, arena, &s);
+	get_blocks(in, &s);
 	if (in->bad)
 		return error_set(reterr, -EBADMSG, "a step record is damaged or cut short");
 	*ret = s;

@@ -280,6 +280,7 @@ static int deliver_gpu(struct kineto *k, struct event_fields *f, struct trace_ev
 			return send(k, e, EVENT_COPY);
 	}
 	name = known_kernel(k, e->name);
+	e->blocks = f->blocks;
 	if (name->kernel_op || (f->have & FIELD_COLLECTIVE && !(name->bits & NAME_LOCAL_KERNEL)))
 		take_comm(f, name->kernel_op, e);
 	return send(k, e, f->category == CATEGORY_MTIA ? EVENT_TASK : EVENT_KERNEL);

@@ -414,11 +414,12 @@ enum arg {
 	ARG_DST,
 	ARG_RANK,
 	ARG_DIMS,
+	ARG_GRID,
 };
 
 static const struct word *const args[WORD_LEN_MAX + 1] = {
 	[3] = WORDS({ "Seq", ARG_SEQ }),
-	[4] = WORDS({ "size", ARG_BYTES }, { "Rank", ARG_RANK }),
+	[4] = WORDS({ "size", ARG_BYTES }, { "Rank", ARG_RANK }, { "grid", ARG_GRID }),
 	[5] = WORDS({ "bytes", ARG_BYTES }, { "dtype", ARG_DTYPE }),
 	[6] = WORDS({ "stream", ARG_STREAM }, { "device", ARG_DEVICE }),
 	[8] = WORDS({ "Src Rank", ARG_SRC }, { "Dst Rank", ARG_DST }),
@@ -489,6 +490,27 @@ static void parse_dims(const char *p, const char *end, struct event_fields *f)
 	}
 }
 
+/* Three numbers, "[128, 1, 1]": a launch with none of a dimension is no launch. */
+static void parse_grid(const char *p, const char *end, struct event_fields *f)
+{
+	int64_t blocks = 1;
+
+	if (*p++ != '[')
+		return;
+	for (int i = 0; i < 3; i++) {
+		int64_t v;
+
+		p = json_skip_space(p, end);
+		if (json_number(&p, end, 0, &v) != JSON_NUMBER_GOOD || v <= 0 ||
+		    __builtin_mul_overflow(blocks, v, &blocks))
+			return;
+		p = json_skip_space(p, end);
+		if (*p++ != (i < 2 ? ',' : ']'))
+			return;
+	}
+	f->blocks = (uint64_t)blocks;
+}
+
 static uint32_t intern_value(struct intern *names, const char *p, size_t len)
 {
 	bool bad, plain = true;
@@ -553,6 +575,9 @@ static void arg_value(struct event_fields *f, struct intern *names, enum arg arg
 		return;
 	case ARG_DIMS:
 		parse_dims(p, end, f);
+		return;
+	case ARG_GRID:
+		parse_grid(p, end, f);
 		return;
 	default:
 		break;
@@ -650,7 +675,7 @@ bool event_args(const char *end, struct intern *names, struct key_guesses *guess
 		struct event_fields *f)
 {
 	f->comm = comm_args_unknown();
-	f->correlation = f->bytes = 0;
+	f->correlation = f->bytes = f->blocks = 0;
 	f->src = f->dst = -1;
 	f->dims_elements[0] = f->dims_elements[1] = -1;
 	if (!(f->have & FIELD_ARGS))

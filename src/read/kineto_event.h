@@ -54,6 +54,7 @@ struct event_fields {
 	unsigned bad_numbers; /* inf and the like, wherever met */
 	int64_t stream, device;
 	uint64_t correlation, bytes;
+	uint64_t blocks;	/* of "grid"; 0: unknown */
 	struct comm_args comm;	/* valid after event_args */
 	const char *collective; /* "Collective name" */
 	size_t collective_len;

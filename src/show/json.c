@@ -215,14 +215,14 @@ static json_t *json_culprits(const struct job *job, const struct finding *f)
 	bool folded;
 
 	for (size_t i = 0; i < f->culprits.n; i++) {
-		const struct rank_info *info = &job->ranks[f->culprits.v[i]];
+		struct job_place at = job_place(job, f->culprits.v[i], finding_run(f));
 		json_t *gpu;
 
-		if (info->gpu_index < 0)
+		if (at.gpu_index < 0)
 			continue;
 		gpu = json_object();
-		json_object_set_new(gpu, "host", name_of(job, info->host));
-		json_object_set_new(gpu, "index", json_integer(info->gpu_index));
+		json_object_set_new(gpu, "host", name_of(job, at.host));
+		json_object_set_new(gpu, "index", json_integer(at.gpu_index));
 		json_object_set_new(gpu, "uuid", json_null());
 		json_array_append_new(gpus, gpu);
 	}

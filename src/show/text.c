@@ -24,11 +24,11 @@ static void add_name(struct line *l, const char *before, const char *name)
 static void add_place(struct line *l, const struct text *t, const struct finding *f)
 {
 	const char *host = NULL;
-	const struct rank_info *only = NULL;
 	size_t hosts = f->hosts.n;
+	int32_t gpu = -1;
 
 	if (f->culprits.n == 1)
-		only = &t->job->ranks[f->culprits.v[0]];
+		gpu = job_place(t->job, f->culprits.v[0], finding_run(f)).gpu_index;
 	if (hosts)
 		host = f->hosts.v[0];
 	else if (f->culprits.n)
@@ -36,15 +36,15 @@ static void add_place(struct line *l, const struct text *t, const struct finding
 	for (size_t i = 1; host && !hosts && i < f->culprits.n; i++)
 		if (t->job->ranks[f->culprits.v[i]].host != t->job->ranks[f->culprits.v[0]].host)
 			host = NULL;
-	if (!host && !(only && only->gpu_index >= 0))
+	if (!host && gpu < 0)
 		return;
 	line_add(l, " (");
 	if (host)
 		add_name(l, "host ", host);
 	if (hosts > 1)
 		line_add(l, " and %zu more", hosts - 1);
-	if (only && only->gpu_index >= 0)
-		line_add(l, "%sGPU %d", host ? ", " : "", (int)only->gpu_index);
+	if (gpu >= 0)
+		line_add(l, "%sGPU %d", host ? ", " : "", (int)gpu);
 	line_add(l, ")");
 }
 
