@@ -82,7 +82,9 @@ def make_data(args, slow):
             g = torch.Generator().manual_seed(i)
             return torch.randint(0, 512, (args.length,), generator=g)
 
-    return torch.utils.data.DataLoader(Tokens(), batch_size=args.batch, num_workers=1)
+    # As bytes through the pipe: a tensor's file descriptor has to be asked for, of a worker that shares the CPUs with all ranks.
+    return torch.utils.data.DataLoader(Tokens(), batch_size=args.batch, num_workers=1,
+                                       collate_fn=lambda items: torch.stack(items).numpy())
 
 
 def make_model(args):
@@ -145,9 +147,10 @@ def train(args):
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-2, fused=not args.fsdp)
     plan = schedule(wait=1, warmup=1, active=args.steps, repeat=1)
     with profile(activities=[ProfilerActivity.CPU], schedule=plan, record_shapes=True) as prof:
-        for step, tokens in enumerate(make_data(args, slow)):
+        for step, batch in enumerate(make_data(args, slow)):
             if step == args.steps + 2:
                 break
+            tokens = torch.from_numpy(batch)
             if slow.at(step, 'stall'):
                 time.sleep(args.seconds)
             with record_function('forward'):

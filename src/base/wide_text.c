@@ -70,7 +70,7 @@ static uint32_t unit_of(const struct wide_text *w, const uint8_t *p)
 
 size_t wide_text_decode(struct wide_text *w, const void *from, size_t len, void *ret)
 {
-	const uint8_t *p = from, *end = p + len;
+	const uint8_t *p = from, *end;
 	uint8_t *to = ret;
 
 	if (!len) { /* something was cut off */
@@ -79,6 +79,7 @@ size_t wide_text_decode(struct wide_text *w, const void *from, size_t len, void 
 		w->n_held = w->high = 0;
 		return (size_t)(to - (uint8_t *)ret);
 	}
+	end = p + len;
 	for (; p < end && w->at < w->mark; p++)
 		w->at++;
 	w->at += (uint64_t)(end - p);
