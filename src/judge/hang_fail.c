@@ -417,24 +417,25 @@ static const struct scene_saying **states_of(const struct hang *h, size_t *ret_n
 }
 
 /* Whoever reports the difference need not have made it: the few that differ from most are named,
-   and all that are told of where there are no most. */
+   and all that are told of where there are no most. Boyer and Moore's vote. */
 static void blame_the_odd(struct hang *h, struct breach *b)
 {
-	size_t n, most = 0;
+	size_t n, votes = 0, alike = 0;
 	_cleanup_free_ const struct scene_saying **of = states_of(h, &n);
 	const struct scene_saying *usual = NULL;
 
 	for (uint32_t row = 0; row < h->s->ranks.n; row++) {
-		size_t alike = 0;
-
-		for (uint32_t k = 0; of[row] && k < h->s->ranks.n; k++)
-			alike += of[k] && same_state(of[row], of[k]);
-		if (alike > most) {
-			most = alike;
-			usual = of[row];
-		}
+		if (!of[row])
+			continue;
+		usual = votes ? usual : of[row];
+		if (same_state(of[row], usual))
+			votes++;
+		else
+			votes--;
 	}
-	b->tie = 2 * most <= n;
+	for (uint32_t row = 0; row < h->s->ranks.n; row++)
+		alike += of[row] && same_state(of[row], usual);
+	b->tie = 2 * alike <= n;
 	b->confidence = b->tie ? 0.4 : 0.8;
 	for (uint32_t row = 0; row < h->s->ranks.n; row++)
 		if (of[row] && (b->tie || !same_state(of[row], usual)))
