@@ -19,14 +19,13 @@ static int64_t end_of(const struct hang *h, uint32_t row)
 	return l->failed && l->failed->time_ns > 0 ? l->failed->time_ns : -1;
 }
 
-/* "13:02:58", as the log has it; "" where it is not stamped */
+/* "13:02:58", as the log has it */
 static const char *clock_words(struct hang *h, int64_t ns)
 {
 	int64_t s = ns / 1000000000 % 86400;
 
-	return ns <= 0 ? ""
-		       : report_printf(h->r, "%02d:%02d:%02d", (int)(s / 3600), (int)(s / 60 % 60),
-				       (int)(s % 60));
+	return report_printf(h->r, "%02d:%02d:%02d", (int)(s / 3600), (int)(s / 60 % 60),
+			     (int)(s % 60));
 }
 
 /* ", 31 s later"; "" where one of the two is not stamped, or they are of one second */
@@ -41,11 +40,11 @@ static const char *later_words(struct hang *h, int64_t first, int64_t then)
 }
 
 /* Who raised the same, and what then tells the first from them. */
-static void prove_alike(struct hang *h, struct finding *f, const struct breach *b, uint32_t first)
+static void prove_alike(struct hang *h, struct finding *f, uint32_t first)
 {
 	struct row_list rows = { 0 };
 	int64_t began = end_of(h, first), last = began;
-	const char *who, *when = "";
+	const char *when = "";
 
 	for (uint32_t row = 0; row < h->s->ranks.n; row++) {
 		const struct failure *own = h->look[row].failed;
@@ -55,14 +54,16 @@ static void prove_alike(struct hang *h, struct finding *f, const struct breach *
 		*vec_push(&rows) = row;
 		last = end_of(h, row) < 0 || last < 0 ? -1 : MAX(last, end_of(h, row));
 	}
-	if (rows.n && began > 0 && last > 0)
-		when = *later_words(h, began, last)
-			   ? later_words(h, began, last)
-			   : report_printf(h->r, " in the same second (%s)", clock_words(h, began));
-	who = rows.n ? hang_who(h, rows.v, rows.n) : "";
-	if (rows.n && b->culprits.n == 1)
+	if (began > 0 && last > 0) {
+		when = later_words(h, began, last);
+		if (!*when)
+			when =
+			    report_printf(h->r, " in the same second (%s)", clock_words(h, began));
+	}
+	if (rows.n)
 		prove(h, f, "log",
-		      report_printf(h->r, "%s failed by the same words%s%s", who, when,
+		      report_printf(h->r, "%s failed by the same words%s%s",
+				    hang_who(h, rows.v, rows.n), when,
 				    h->look[first].failed->first
 					? report_printf(h->r, "; the launcher names %s the first",
 							hang_who(h, &first, 1))
@@ -142,7 +143,8 @@ void prove_after(struct hang *h, struct finding *f, const struct breach *b)
 
 	if (b->ground != GROUND_FAILED || first == NO_ID || !h->look[first].failed)
 		return;
-	prove_alike(h, f, b, first);
+	if (b->culprits.n == 1)
+		prove_alike(h, f, first);
 	prove_ended(h, f, first);
 	prove_lost(h, f);
 }

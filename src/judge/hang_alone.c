@@ -257,16 +257,15 @@ static bool same_counts(const struct comm_count *a, const struct comm_count *b)
 static void odd_counts(struct hang *h, size_t from, size_t to, struct breach *b)
 {
 	const struct scene_count *usual = NULL, *v = h->s->counts.v;
-	size_t votes = 0, most = 0, all = 0;
+	size_t most = 0, all = 0;
+	struct vote vote = { 0 };
 
-	/* who has more than half is what is left of pairs that differ (Boyer and Moore 1981) */
 	for (size_t i = from; i < to; i++) {
 		if (!v[i].latest || v[i].c.missing)
 			continue;
 		all++;
-		if (!votes)
+		if (!vote_goes_on(&vote, usual && same_counts(&v[i].c, &usual->c)))
 			usual = &v[i];
-		votes += same_counts(&v[i].c, &usual->c) ? 1 : -(size_t)1;
 	}
 	for (size_t i = from; usual && i < to; i++)
 		most += v[i].latest && !v[i].c.missing && same_counts(&v[i].c, &usual->c);

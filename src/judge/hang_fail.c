@@ -196,13 +196,19 @@ static void add_failure(struct hang *h, const struct fate *f)
 	};
 }
 
+static bool in_same_second(const struct failure *a, const struct failure *b)
+{
+	return a->time_ns > 0 && b->time_ns > 0 &&
+	       a->time_ns / 1000000000 == b->time_ns / 1000000000;
+}
+
 static int by_weight_of_proof(const void *a, const void *b)
 {
 	const struct failure *x = a, *y = b;
 
 	if (x->first != y->first)
 		return x->first ? -1 : 1;
-	if (x->time_ns > 0 && y->time_ns > 0 && x->time_ns / 1000000000 != y->time_ns / 1000000000)
+	if (x->time_ns > 0 && y->time_ns > 0 && !in_same_second(x, y))
 		return x->time_ns < y->time_ns ? -1 : 1;
 	return (x->order > y->order) - (x->order < y->order);
 }
@@ -417,22 +423,17 @@ static const struct scene_saying **states_of(const struct hang *h, size_t *ret_n
 }
 
 /* Whoever reports the difference need not have made it: the few that differ from most are named,
-   and all that are told of where there are no most. Boyer and Moore's vote. */
+   and all that are told of where there are no most. */
 static void blame_the_odd(struct hang *h, struct breach *b)
 {
-	size_t n, votes = 0, alike = 0;
+	size_t n, alike = 0;
 	_cleanup_free_ const struct scene_saying **of = states_of(h, &n);
 	const struct scene_saying *usual = NULL;
+	struct vote vote = { 0 };
 
-	for (uint32_t row = 0; row < h->s->ranks.n; row++) {
-		if (!of[row])
-			continue;
-		usual = votes ? usual : of[row];
-		if (same_state(of[row], usual))
-			votes++;
-		else
-			votes--;
-	}
+	for (uint32_t row = 0; row < h->s->ranks.n; row++)
+		if (of[row] && !vote_goes_on(&vote, usual && same_state(of[row], usual)))
+			usual = of[row];
 	for (uint32_t row = 0; row < h->s->ranks.n; row++)
 		alike += of[row] && same_state(of[row], usual);
 	b->tie = 2 * alike <= n;
@@ -459,8 +460,7 @@ static bool all_but_few(size_t n, size_t all)
 static bool at_once(const struct failure *f, const struct failure *first)
 {
 	return f && !first->first && meaning_of(first->said->s.kind)->weight > 2 &&
-	       same_failure(f, first) && f->time_ns > 0 &&
-	       f->time_ns / 1000000000 == first->time_ns / 1000000000;
+	       same_failure(f, first) && in_same_second(f, first);
 }
 
 #define SEVERAL 3 /* one process may say it twice */
@@ -477,8 +477,7 @@ static bool in_one_second(const struct hang *h, const struct failure *first)
 {
 	for (size_t i = 0; i < h->failures.n; i++)
 		if (same_failure(&h->failures.v[i], first) &&
-		    (first->time_ns <= 0 ||
-		     h->failures.v[i].time_ns / 1000000000 != first->time_ns / 1000000000))
+		    !in_same_second(&h->failures.v[i], first))
 			return false;
 	return true;
 }

@@ -137,6 +137,20 @@ struct hang {
 	double longest_save_ms; /* of those before; 0: not known */
 };
 
+/* What more than half of a number are alike in is what is left of pairs that differ (Boyer and
+   Moore 1981): the candidate, who is to be counted. */
+struct vote {
+	size_t for_it;
+};
+/* One more; false: it is the candidate from now on. */
+static inline bool vote_goes_on(struct vote *v, bool like_candidate)
+{
+	bool goes_on = v->for_it;
+
+	v->for_it += !goes_on || like_candidate ? 1 : -(size_t)1;
+	return goes_on;
+}
+
 /* hang_rows.c: rows of the report for all ranks of the scene */
 void rows_join(struct hang *h);
 /* hang_look.c: stacks, words and power of each rank */

@@ -306,13 +306,16 @@ static void prove_report_states(struct hang *h, struct finding *f)
 	}
 }
 
+static void prove_line(struct hang *h, struct finding *f, const char *line)
+{
+	if (*line)
+		prove_once(h, f, report_printf(h->r, "the log: %s", line));
+}
+
 /* The last line of the kind that the cause is about. */
 static void prove_last(struct hang *h, struct finding *f, enum saying_kind kind)
 {
-	const char *last = hang_last_words(h, kind);
-
-	if (*last)
-		prove_once(h, f, report_printf(h->r, "the log: %s", last));
+	prove_line(h, f, hang_last_words(h, kind));
 }
 
 static void prove_log(struct hang *h, struct finding *f, const struct breach *b)
@@ -329,9 +332,7 @@ static void prove_log(struct hang *h, struct finding *f, const struct breach *b)
 	if (b->cause == CAUSE_PREEMPTED)
 		prove_last(h, f, SAY_CANCELLED);
 	if (b->ground == GROUND_FAILED && !b->culprits.n && b->failure)
-		prove_once(
-		    h, f,
-		    report_printf(h->r, "the log: %s", hang_name(h, b->failure->said->s.text)));
+		prove_line(h, f, hang_name(h, b->failure->said->s.text));
 	if (h->near_end && h->total_steps > 0 && h->last_step > 0 && b->ground != GROUND_FAILED)
 		prove(h, f, "log",
 		      report_printf(h->r,

@@ -151,12 +151,6 @@ static struct side *smallest(const struct cycle *c, struct side *sides, size_t n
 static void find_explaining(const struct cycle *c, struct side *sides, size_t n)
 {
 	bool any = false;
-	size_t all = 0;
-
-	for (size_t i = 0; i < n; i++)
-		all += sides[i].rows.n;
-	for (size_t i = 0; i < n; i++)
-		sides[i].few = 2 * sides[i].rows.n <= all;
 
 	for (size_t i = 0; c && i < n && n <= SIDES_ASKED_MOST; i++) {
 		sides[i].explains = c->breaks(c->user, sides[i].rows.v, sides[i].rows.n);
@@ -166,12 +160,23 @@ static void find_explaining(const struct cycle *c, struct side *sides, size_t n)
 		sides[i].explains = true;
 }
 
+static void find_few(struct side *sides, size_t n)
+{
+	size_t all = 0;
+
+	for (size_t i = 0; i < n; i++)
+		all += sides[i].rows.n;
+	for (size_t i = 0; i < n; i++)
+		sides[i].few = 2 * sides[i].rows.n <= all;
+}
+
 static void decide(struct breach *b, struct side *sides, size_t n, const struct cycle *cycle)
 {
 	bool (*const signs[])(const struct side *s) = { broke_habit, left_step, unlike_others,
 							is_outside };
 	struct side *odd = NULL;
 
+	find_few(sides, n);
 	find_explaining(cycle, sides, n);
 	if (cycle)
 		odd = only_one(sides, n, broke_habit);
@@ -309,33 +314,28 @@ static void numbers_in(const struct hang *h, uint32_t desc, struct numbers *ret)
 
 /* Whether nearly all who wait in a place agree on a number: what most have finished, and the others
    have called at least; or what all but a few have called. What one has called alone says how far
-   its host runs ahead, but who stands in the place has called all that comes before. Boyer and
-   Moore's vote. */
+   its host runs ahead, but who stands in the place has called all that comes before. */
 static bool agree(const struct scene_group *g, int64_t seq, const struct numbers *number,
 		  bool called, int64_t *ret_usual)
 {
-	size_t votes = 0, all = 0, agreeing = 0;
+	size_t all = 0, agreeing = 0;
+	struct vote vote = { 0 };
 	int64_t usual = -1;
 
 	for (int pass = 0; pass < 2; pass++)
 		for (size_t k = 0; k < g->members.n; k++) {
 			const struct scene_member *m = &g->members.v[k];
 			const struct numbers *own = &number[m->row];
-			int64_t vote = called ? own->called : own->finished;
+			int64_t its = called ? own->called : own->finished;
 
 			if (!m->waits || m->wait.seq != seq || own->finished < 0)
 				continue;
 			if (pass) {
 				all++;
-				agreeing += called ? vote == usual : own->called >= usual;
-				continue;
+				agreeing += called ? its == usual : own->called >= usual;
+			} else if (!vote_goes_on(&vote, its == usual)) {
+				usual = its;
 			}
-			if (!votes)
-				usual = vote;
-			if (vote == usual)
-				votes++;
-			else
-				votes--;
 		}
 	*ret_usual = usual;
 	return agreeing >= AGREEING_LEAST && 10 * agreeing >= 9 * (all - 1);

@@ -562,23 +562,19 @@ static void held_sink(struct hang *h, const struct place *p)
 			       .on_gpu = true };
 	const struct scene_member *peer =
 	    p->p2p ? peer_of(h->s, of, &of->members.v[p->waiter].wait) : NULL;
-	size_t started = 0, held = 0;
+	struct row_list held = { 0 };
+	size_t started = 0;
 
 	for (size_t i = 0; i < of->members.n; i++) {
-		started += waits_at(h, p, &of->members.v[i], OP_STARTED);
-		held += waits_at(h, p, &of->members.v[i], OP_SCHEDULED);
+		const struct scene_member *m = &of->members.v[i];
+
+		started += (!p->p2p || i == p->waiter) && waits_at(h, p, m, OP_STARTED);
+		if ((!p->p2p || m == peer) && waits_at(h, p, m, OP_SCHEDULED))
+			*vec_push(&held) = m->row;
 	}
-	if (p->p2p) {
-		started = waits_at(h, p, &of->members.v[p->waiter], OP_STARTED);
-		held = peer && waits_at(h, p, peer, OP_SCHEDULED);
-	}
-	if (!held || held > started)
-		return;
-	for (size_t i = 0; i < of->members.n; i++)
-		if (waits_at(h, p, &of->members.v[i], OP_SCHEDULED) &&
-		    (!p->p2p || &of->members.v[i] == peer))
-			*vec_push(&breach_at(h, GROUND_BEHIND, &like)->culprits) =
-			    of->members.v[i].row;
+	if (held.n && held.n <= started)
+		rows_append(&breach_at(h, GROUND_BEHIND, &like)->culprits, &held);
+	free(held.v);
 }
 
 /* All have come to it, but a few by another way: a call that one left out, or made once more, of

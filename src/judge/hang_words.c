@@ -287,8 +287,7 @@ static const char sentence_of_timeouts[] = "watchdogs ran into their time-out, a
 					   "whose operation it was, nor who did not come";
 static const char sentence_of_monitors[] =
     "heartbeat monitors ended their processes because the watchdog thread was stuck: it hung in "
-    "the "
-    "driver or behind the interpreter's lock, and only stacks or dumps can tell where";
+    "the driver or behind the interpreter's lock, and only stacks or dumps can tell where";
 
 static const char *sentence(struct hang *h, const struct breach *b)
 {
@@ -366,22 +365,29 @@ static bool is_programs_error(const struct hang *h, const struct breach *b)
 	return false;
 }
 
-/* What its GPU does that has not begun what its host has called. */
-static void advise_gpu(struct hang *h, struct finding *f, const char *on)
+struct advice {
+	struct hang *h;
+	struct finding *f;
+	const struct breach *b;
+	const char *on; /* "ssh node7 ", or "" */
+};
+
+static void advise_line(const struct advice *a, const char *line)
 {
-	*vec_push(&f->next) = report_printf(
-	    h->r,
-	    "%snvidia-smi -q -d UTILIZATION,PERFORMANCE,ECC   # a kernel that does not end, or "
-	    "a GPU that has stopped?",
-	    on);
-	*vec_push(&f->next) = report_printf(h->r, "%sdmesg -T | grep -i xid", on);
+	*vec_push(&a->f->next) = line;
 }
 
-static void advise(struct hang *h, struct finding *f, const struct breach *b)
+static void advise_there(const struct advice *a, const char *command)
 {
+	advise_line(a, report_printf(a->h->r, "%s%s", a->on, command));
+}
+
+/* A command on its process: `before` and `behind` the number. */
+static void advise_process(const struct advice *a, const char *before, const char *behind)
+{
+	struct hang *h = a->h;
+	const struct breach *b = a->b;
 	uint32_t row = b->culprits.n ? b->culprits.v[0] : NO_ID;
-	const char *host = row == NO_ID ? NULL : host_of(h, row);
-	const char *on = host ? report_printf(h->r, "ssh %s ", host) : "";
 	int64_t pid = row == NO_ID ? -1 : h->s->ranks.v[row].pid;
 	const char *process = pid > 0 ? report_printf(h->r, "%" PRId64, pid) : "PID";
 	const char *whose =
@@ -391,84 +397,99 @@ static void advise(struct hang *h, struct finding *f, const struct breach *b)
 	    : b->ground == GROUND_REPORTED ? "   # of every rank"
 					   : "   # of the ranks that were not given";
 
+	advise_there(a, report_printf(h->r, "%s%s%s%s", before, process, behind, whose));
+}
+
+static void advise_stack(const struct advice *a)
+{
+	advise_process(a, "py-spy dump --nonblocking --pid ", "");
+}
+
+/* Of a rank that does not come, and nothing tells why. */
+static void advise_missing(const struct advice *a)
+{
+	if (a->b->on_gpu) {
+		advise_there(a, "nvidia-smi -q -d UTILIZATION,PERFORMANCE,ECC   # a kernel that "
+				"does not end, or a GPU that has stopped?");
+		advise_there(a, "dmesg -T | grep -i xid");
+	}
+	advise_stack(a);
+	advise_process(a, "cat /proc/", "/stack");
+}
+
+static void advise_dead(const struct advice *a)
+{
+	const struct breach *b = a->b;
+
+	if (is_own_code(b)) {
+		advise_line(a, "read what that process itself wrote last, on its standard error: "
+			       "it ended with an error of its own");
+		return;
+	}
+	if (b->cause == CAUSE_DEAD_RANK && b->failure && b->failure->by_signal &&
+	    b->failure->said->s.value == -SIGBUS)
+		advise_there(a, "df -h /dev/shm   # full, it ends who writes to it by this");
+	if (is_programs_error(a->h, b))
+		advise_line(a, "run it under compute-sanitizer, or with CUDA_LAUNCH_BLOCKING=1: "
+			       "the traceback then ends at the kernel");
+	advise_there(a, "dmesg -T | grep -iE 'oom|killed process|xid|mce'");
+}
+
+static void advise_starved(const struct advice *a)
+{
+	if (!a->h->look[a->b->culprits.v[0]].has_stack) {
+		advise_line(a, "see how far the preparation of the data is; do it before the ranks "
+			       "wait for each other, or raise the time-out");
+		return;
+	}
+	advise_line(a, "look at what the loader's workers of that rank wait for: storage, a dead "
+		       "worker, an empty shard");
+	advise_stack(a);
+}
+
+static void advise(struct hang *h, struct finding *f, const struct breach *b)
+{
+	const char *host = b->culprits.n ? host_of(h, b->culprits.v[0]) : NULL;
+	const struct advice a = { h, f, b, host ? report_printf(h->r, "ssh %s ", host) : "" };
+
 	switch (b->cause) {
 	case CAUSE_MISSING_RANK:
 	case CAUSE_HOST_STALL:
 	case CAUSE_UNKNOWN:
-		if (b->on_gpu)
-			advise_gpu(h, f, on);
-		*vec_push(&f->next) = report_printf(h->r, "%spy-spy dump --nonblocking --pid %s%s",
-						    on, process, whose);
-		*vec_push(&f->next) =
-		    report_printf(h->r, "%scat /proc/%s/stack%s", on, process, whose);
+		advise_missing(&a);
 		break;
 	case CAUSE_OUT_OF_MEMORY:
-		if (b->failure && b->failure->said->s.value == 0) {
-			*vec_push(&f->next) =
-			    "lower the batch or the sequence length, or see what else is in "
-			    "that GPU's memory: nvidia-smi";
-			break;
-		}
-		*vec_push(&f->next) =
-		    report_printf(h->r, "%sdmesg -T | grep -iE 'oom|killed process'", on);
+		if (b->failure && b->failure->said->s.value == 0)
+			advise_line(&a, "lower the batch or the sequence length, or see what else "
+					"is in that GPU's memory: nvidia-smi");
+		else
+			advise_there(&a, "dmesg -T | grep -iE 'oom|killed process'");
 		break;
 	case CAUSE_DEAD_RANK:
-		if (is_own_code(b)) {
-			*vec_push(&f->next) = "read what that process itself wrote last, on its "
-					      "standard error: it ended with an error of its own";
-			break;
-		}
-		if (b->failure && b->failure->by_signal && b->failure->said->s.value == -SIGBUS)
-			*vec_push(&f->next) = report_printf(
-			    h->r, "%sdf -h /dev/shm   # full, it ends who writes to it by this",
-			    on);
-		/* fallthrough */
 	case CAUSE_GPU_ERROR:
-		if (is_programs_error(h, b))
-			*vec_push(&f->next) = "run it under compute-sanitizer, or with "
-					      "CUDA_LAUNCH_BLOCKING=1: the traceback then ends at "
-					      "the kernel";
-		*vec_push(&f->next) =
-		    report_printf(h->r, "%sdmesg -T | grep -iE 'oom|killed process|xid|mce'", on);
+		advise_dead(&a);
 		break;
 	case CAUSE_DATA_STARVED:
-		if (!h->look[row].has_stack) {
-			*vec_push(&f->next) = "see how far the preparation of the data is; do it "
-					      "before the ranks wait for each "
-					      "other, or raise the time-out";
-			break;
-		}
-		*vec_push(&f->next) = report_printf(
-		    h->r,
-		    "look at what the loader's workers of that rank wait for: storage, a dead "
-		    "worker, an empty shard");
-		*vec_push(&f->next) = report_printf(h->r, "%spy-spy dump --nonblocking --pid %s%s",
-						    on, process, whose);
+		advise_starved(&a);
 		break;
 	case CAUSE_CHECKPOINT:
-		*vec_push(&f->next) =
-		    "compare with how long earlier saves took; if it still writes, "
-		    "wait, and set the collective time-out above a save's time";
+		advise_line(&a, "compare with how long earlier saves took; if it still writes, "
+				"wait, and set the collective time-out above a save's time");
 		break;
 	case CAUSE_UNEVEN_STEPS:
-		*vec_push(&f->next) = "count the batches of each rank; all-reduce the minimum "
-				      "before the loop and stop "
-				      "every rank there";
+		advise_line(&a, "count the batches of each rank; all-reduce the minimum before the "
+				"loop and stop every rank there");
 		break;
 	case CAUSE_COLLECTIVE_DESYNC:
-		*vec_push(&f->next) = "read the stacks of the odd ranks: which branch called "
-				      "another collective, or the "
-				      "same with other sizes?";
+		advise_line(&a, "read the stacks of the odd ranks: which branch called another "
+				"collective, or the same with other sizes?");
 		break;
 	case CAUSE_COLLECTIVE_STUCK:
 	case CAUSE_NETWORK_ERROR:
-		*vec_push(&f->next) =
-		    "take a second recording: if nothing moved, look at the links and "
-		    "at kernels before the collective";
-		*vec_push(&f->next) = report_printf(h->r,
-						    "%sgrep . /sys/class/infiniband/*/ports/*/"
-						    "counters/{symbol_error,link_downed}",
-						    on);
+		advise_line(&a, "take a second recording: if nothing moved, look at the links and "
+				"at kernels before the collective");
+		advise_there(&a, "grep . /sys/class/infiniband/*/ports/*/counters/"
+				 "{symbol_error,link_downed}");
 		break;
 	default:
 		break;

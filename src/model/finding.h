@@ -146,13 +146,13 @@ struct report {
 	uint64_t unpaired; /* collectives left out because their members contradict each other */
 };
 
-/* Sets f->id once cause, culprits, groups and phase stand: the same for the same fault in any run.
- */
 /* The run of the job in which it was seen last. */
 static inline uint32_t finding_run(const struct finding *f)
 {
 	return f->windows.n ? f->windows.v[f->windows.n - 1].run : 0;
 }
+/* Sets f->id once cause, culprits, groups and phase stand: the same for the same fault in any run.
+ */
 void finding_set_id(struct finding *f, const struct job *job);
 
 void finding_done(struct finding *f); /* its contents */
