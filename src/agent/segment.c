@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* segment.c - see segment.h. */
 #include "agent/segment.h"
+#include "base/clock.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -195,9 +196,7 @@ static void segments_trim(const struct recording *r)
 		    fstatat(r->folder, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
 		    !S_ISREG(st.st_mode))
 			continue;
-		*vec_push(&all) =
-		    (struct kept){ xstrdup(e->d_name),
-				   (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec };
+		*vec_push(&all) = (struct kept){ xstrdup(e->d_name), timespec_ns(st.st_mtim) };
 	}
 	closedir(d);
 	if (all.n)

@@ -9,7 +9,7 @@ static int64_t of(clockid_t clock)
 	struct timespec t;
 
 	clock_gettime(clock, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+	return timespec_ns(t);
 }
 
 int64_t clock_ms(void)

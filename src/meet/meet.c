@@ -5,6 +5,7 @@
  * Whatever the way, the limit is one point of the monotonic clock, set here.
  */
 #include "meet/meet_inside.h"
+#include "base/clock.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@ int64_t meet_clock_ns(const struct meet_plan *plan)
 	if (plan->clock_ns)
 		return plan->clock_ns();
 	clock_gettime(CLOCK_REALTIME, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+	return timespec_ns(t);
 }
 
 int meet_random(void *p, size_t len, struct error *reterr)

@@ -6,6 +6,7 @@
  * anew for every look. Nothing is asked of the file system that NFS would not keep.
  */
 #include "meet/meet_folder.h"
+#include "base/clock.h"
 #include "meet/meet_wire.h"
 
 #include <dirent.h>
@@ -202,7 +203,7 @@ static void clock_look(struct meet_place *p)
 		if (pwrite(fd, "t", 1, i) != 1 || fsync(fd) < 0 || fstat(fd, &st) < 0)
 			break;
 		after = meet_clock_ns(p->m->plan);
-		file = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+		file = timespec_ns(st.st_mtim);
 		doubt = (after - before) / 2 + (st.st_mtim.tv_nsec ? CLOCK_GRAIN_NS : 1000000000);
 		if (p->clock_doubt_ns == INT64_MIN || doubt < p->clock_doubt_ns) {
 			p->clock_doubt_ns = doubt;

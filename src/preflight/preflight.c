@@ -4,6 +4,7 @@
  * write; and the gate as a whole: part, meeting, verdict.
  */
 #include "preflight/preflight_inside.h"
+#include "base/clock.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -328,8 +329,7 @@ static int64_t shifted_clock(void)
 	struct timespec t;
 
 	clock_gettime(CLOCK_REALTIME, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec +
-	       (by ? strtoll(by, NULL, 10) * 1000000 : 0);
+	return timespec_ns(t) + (by ? strtoll(by, NULL, 10) * 1000000 : 0);
 }
 
 json_t *preflight_run(const struct preflight_plan *p, const struct meet_plan *plan,

@@ -7,6 +7,7 @@
  * of many folders each path that was given: the part of a node stays small whatever lies there.
  */
 #include "preflight/preflight_inside.h"
+#include "base/clock.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -51,8 +52,7 @@ static void add_file(struct files *f, const char *path, const struct stat *st, i
 		.folder = slash ? (size_t)(slash - path) : 0,
 		.given = f->given,
 		.bytes = st ? st->st_size : -1,
-		.mtime_ns =
-		    st ? (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec : -1,
+		.mtime_ns = st ? timespec_ns(st->st_mtim) : -1,
 		.error = error,
 		.asked = asked,
 	};

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "read/checkpoint_inside.h"
+#include "base/clock.h"
 
 #define LEVELS	   2u
 #define LOOK_NAMES 4096u /* of a folder, to tell its kind */
@@ -178,7 +179,7 @@ static void take_size(struct finding_walk *w, const char *folder, struct checkpo
 		if (!S_ISREG(st.st_mode))
 			continue;
 		c->bytes += st.st_size;
-		t = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+		t = timespec_ns(st.st_mtim);
 		c->mtime_ns = MAX(c->mtime_ns, t);
 	}
 	if (dir)
@@ -191,7 +192,7 @@ static void add(struct finding_walk *w, const char *path, const char *name,
 	struct checkpoint c = { .kind = kind, .step = name_step(name), .path = xstrdup(path) };
 
 	*vec_push(&w->ids) = (struct id){ st->st_dev, st->st_ino, w->ret->v.n, link };
-	c.mtime_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+	c.mtime_ns = timespec_ns(st->st_mtim);
 	if (S_ISDIR(st->st_mode))
 		take_size(w, path, &c, 0);
 	else

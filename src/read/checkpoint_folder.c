@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "read/checkpoint_inside.h"
+#include "base/clock.h"
 
 #define NUMBERS_MOST 6u
 #define WORD_MOST    4096u
@@ -233,11 +234,6 @@ static void note(struct walk *w, const char *name, const char *path)
 	w->files++;
 }
 
-static int64_t time_ns(const struct stat *st)
-{
-	return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
-}
-
 static enum checkpoint_state walk(struct walk *w, const char *folder, unsigned depth);
 
 static enum checkpoint_state look_at(struct walk *w, const char *folder, const char *name,
@@ -249,7 +245,7 @@ static enum checkpoint_state look_at(struct walk *w, const char *folder, const c
 	if (stat(path, &st) < 0)
 		return torn(w->l, "%.255s leads to nothing", name);
 	if (!S_ISDIR(st.st_mode)) {
-		w->newest_ns = MAX(w->newest_ns, time_ns(&st));
+		w->newest_ns = MAX(w->newest_ns, timespec_ns(st.st_mtim));
 		note(w, name, path);
 		return check_named(w, folder, name, path);
 	}
@@ -306,7 +302,7 @@ int64_t checkpoint_marker(const char *folder, const char *marker, int64_t *ret_n
 		return -1;
 	if (!fgets(text, sizeof(text), f))
 		text[0] = 0;
-	*ret_ns = fstat(fileno(f), &st) == 0 ? time_ns(&st) : INT64_MIN;
+	*ret_ns = fstat(fileno(f), &st) == 0 ? timespec_ns(st.st_mtim) : INT64_MIN;
 	fclose(f);
 	text[strcspn(text, "\r\n")] = 0;
 	if (strcmp(text, "release") == 0)

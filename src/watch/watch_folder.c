@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* watch_folder.c - looking at folders; see watch_folder.h. */
 #include "watch/watch_folder.h"
+#include "base/clock.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -9,11 +10,6 @@
 #include <unistd.h>
 
 #include "read/checkpoint.h"
-
-static int64_t mtime_ns(const struct stat *st)
-{
-	return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
-}
 
 /* Entries of an open folder; those below the first level count for the name `under`. */
 static void walk(int fd, const char *under, unsigned depth, int64_t after_ns, void (*alive)(void),
@@ -33,10 +29,10 @@ static void walk(int fd, const char *under, unsigned depth, int64_t after_ns, vo
 			continue;
 		l->entries++;
 		alive();
-		l->newer += mtime_ns(&st) > after_ns && S_ISREG(st.st_mode);
+		l->newer += timespec_ns(st.st_mtim) > after_ns && S_ISREG(st.st_mode);
 		l->bytes += S_ISREG(st.st_mode) ? (int64_t)st.st_size : 0;
-		if (mtime_ns(&st) > l->newest_ns) {
-			l->newest_ns = mtime_ns(&st);
+		if (timespec_ns(st.st_mtim) > l->newest_ns) {
+			l->newest_ns = timespec_ns(st.st_mtim);
 			snprintf(l->newest, sizeof(l->newest), "%.127s", under ? under : e->d_name);
 		}
 		if (S_ISDIR(st.st_mode) && depth) {

@@ -12,7 +12,6 @@
 
 #include "watch/watch_files.h"
 
-#define AGAIN_MS      1000
 #define AGAIN_MOST_MS 60000
 #define STUCK_MOST    3u   /* helpers of a lane that do not die */
 #define STUCK_MS      2000 /* from KILL to "it waits in the kernel" */
@@ -194,11 +193,7 @@ static struct source *pop(struct sources *s, struct lane *l)
 
 static void back_off(struct sources *s, struct lane *l)
 {
-	int64_t ms = AGAIN_MS;
-
-	for (unsigned i = 1; i < l->fails && ms < AGAIN_MOST_MS; i++)
-		ms *= 2;
-	l->again_ms = s->now_ms + MIN(ms, AGAIN_MOST_MS);
+	l->again_ms = s->now_ms + sources_back_off(l->fails, AGAIN_MOST_MS);
 }
 
 static size_t own_lanes(const struct sources *s)

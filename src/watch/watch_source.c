@@ -151,13 +151,13 @@ static void ask_lane(struct sources *s, struct source *v)
 
 /* --- commands --- */
 
-static int64_t back_off(const struct source *v, int64_t least)
+int64_t sources_back_off(unsigned fails, int64_t most_ms)
 {
 	int64_t ms = BACK_OFF_MS;
 
-	for (unsigned i = 1; i < v->fails && ms < BACK_OFF_MOST_MS; i++)
+	for (unsigned i = 1; i < fails && ms < most_ms; i++)
 		ms *= 2;
-	return MAX(MIN(ms, BACK_OFF_MOST_MS), least);
+	return MIN(ms, most_ms);
 }
 
 static void begin_command(struct sources *s, struct source *v)
@@ -272,7 +272,8 @@ static void command_failed(struct sources *s, struct source *v, const char *why)
 {
 	v->fails++;
 	silent(s, v->row, why);
-	v->next_ms = s->now_ms + back_off(v, v->kind == SOURCE_LOG_COMMAND ? 0 : s->interval_ms);
+	v->next_ms = s->now_ms + MAX(sources_back_off(v->fails, BACK_OFF_MOST_MS),
+				     v->kind == SOURCE_LOG_COMMAND ? 0 : s->interval_ms);
 }
 
 static void command_ended(struct sources *s, struct source *v, enum tap_end end)

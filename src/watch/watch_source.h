@@ -94,6 +94,8 @@ size_t sources_files(const struct sources *s, struct pollfd *ret, size_t n);
 bool sources_wait(const struct sources *s); /* some were asked and have not answered */
 /* For files and folders: watch_lane.c, watch_files.c. */
 bool source_has_path(const struct source *v);
+/* How long to let be what failed so many times in a row: twice as long each time, from a second. */
+int64_t sources_back_off(unsigned fails, int64_t most_ms);
 void source_heard(struct sources *s, uint32_t row);
 void source_silent(struct sources *s, uint32_t row, const char *why, int number);
 /* The row of a path, which is new if need be; NULL: there are too many. */
