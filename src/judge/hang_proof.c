@@ -129,7 +129,7 @@ static void prove_standing(struct hang *h, struct finding *f, const struct breac
 		prove(h, f, "flight-recorder",
 		      report_printf(h->r,
 				    "the calls of %s in its last step are not those of the steps "
-				    "before: one is missing, or one more",
+				    "before",
 				    hang_who(h, &row, 1)));
 	if (r->habit == HABIT_BROKEN && r->usual != NO_ID && others_kept_theirs(h, b))
 		prove(h, f, "flight-recorder",
